@@ -1,0 +1,265 @@
+//! A comparison: its arms, its rounds, what was checked, and what follows.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{Load, Profile, Window};
+
+/// Which load to run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Scenario {
+    /// Name (`static-1b`).
+    pub name: String,
+    /// Protocol of the load.
+    pub protocol: Protocol,
+    /// Path that is requested, query values replaced by hashes.
+    pub path: String,
+    /// Bytes of the file behind the path, where whyfast made it.
+    pub body_bytes: Option<u64>,
+    /// Connections kept open.
+    pub connections: u32,
+    /// Client threads.
+    pub client_threads: u32,
+    /// Measured window of a round, ns; `null` for lock-step rounds.
+    pub duration_ns: Option<u64>,
+    /// Warm-up of a round, ns.
+    pub warmup_ns: u64,
+    /// Requests of a lock-step round, one at a time; `null` for rounds by time.
+    pub lock_step_requests: Option<u64>,
+    /// Requests after which the client reconnects.
+    pub requests_per_connection: Option<u64>,
+    /// CPUs of the servers, as a list (`0`, `2-3`); `null` where not pinned.
+    pub server_cpus: Option<String>,
+    /// CPUs of the client.
+    pub client_cpus: Option<String>,
+    /// Pairs of rounds that were planned.
+    pub pairs: u32,
+    /// The margin below which a difference is not material, as a fraction (0.02).
+    pub margin: f64,
+}
+
+/// What the client speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Protocol {
+    /// HTTP/1.1 in clear.
+    Http1,
+}
+
+/// One server in a comparison.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Arm {
+    /// The name in every table; unique.
+    pub name: String,
+    /// What it is.
+    pub kind: ArmKind,
+    /// As typed on the command line.
+    pub spec: String,
+    /// Version, as the program says itself; `null` where it does not.
+    pub version: Option<String>,
+    /// The settings that matter, in words ("file cache: on"); printed side by side.
+    pub settings: Vec<Setting>,
+    /// Configuration files that whyfast generated.
+    pub config: Vec<ConfigFile>,
+    /// Command line that was run; empty for a live server.
+    pub command: Vec<String>,
+    /// SHA-256 of the program file; `null` where it could not be read.
+    pub binary_sha256: Option<String>,
+    /// What the parity check saw.
+    pub response: Option<ResponseShape>,
+}
+
+/// What kind of server an arm is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ArmKind {
+    /// A command that whyfast starts.
+    Command,
+    /// A live server: it cannot be restarted, so its replicate is the window.
+    Live,
+    /// A recipe.
+    Recipe,
+    /// The built-in server.
+    Testserver,
+}
+
+/// One setting of a server.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Setting {
+    /// What is set ("workers").
+    pub key: String,
+    /// To what.
+    pub value: String,
+}
+
+/// A generated configuration file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ConfigFile {
+    /// File name without folder.
+    pub name: String,
+    /// Its text; port and folder as `{port}` and `{dir}`, so that it is the same in every round.
+    pub text: String,
+}
+
+/// What a server answered to the parity check.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ResponseShape {
+    /// Status codes seen, with how often.
+    pub statuses: BTreeMap<u16, u32>,
+    /// SHA-256 of the decoded body, hexadecimal.
+    pub body_sha256: String,
+    /// Bytes of the body on the wire.
+    pub body_bytes: u64,
+    /// Bytes of the response head: status line, header lines and the empty line.
+    pub head_bytes: u64,
+    /// Value of Content-Encoding; `null` when absent.
+    pub content_encoding: Option<String>,
+    /// How the body ends: `content-length`, `chunked`, `close` or `none`.
+    pub framing: String,
+    /// Header names and values in order, of the first response.
+    pub headers: Vec<(String, String)>,
+}
+
+/// Whether a round is profiled in the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Probes {
+    /// Attached: explains.
+    On,
+    /// Not attached: gives the throughput.
+    Off,
+}
+
+/// One server start (or, for a live server, one attach) and one measured window.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Round {
+    /// Name of the arm.
+    pub arm: String,
+    /// Position in the run, from 0.
+    pub order: u32,
+    /// Pair that it belongs to, from 0; the rounds of a pair run next to each other.
+    pub pair: u32,
+    /// Whether probes were attached.
+    pub probes: Probes,
+    /// Why it cannot be used; `null` for a good round. A failed round is kept.
+    pub failed: Option<String>,
+    /// The measured window of the load.
+    pub window: Option<Window>,
+    /// The load half.
+    pub load: Option<Load>,
+    /// CPU time of the server over `window`.
+    pub server_cpu: Option<ServerCpu>,
+    /// The profile half; `null` with probes off.
+    pub profile: Option<Profile>,
+    /// Responses completed inside the window of `profile`: the denominator of "per request".
+    pub profile_requests: Option<f64>,
+}
+
+/// CPU time of the server's processes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ServerCpu {
+    /// The interval that it was read over.
+    pub window: Window,
+    /// All of it, from the process CPU clocks, ns.
+    pub total_ns: u64,
+    /// In user mode, ns, from `/proc/PID/stat`: exact to a clock tick only. `null` where it
+    /// cannot be read.
+    pub user_ns: Option<u64>,
+    /// In the kernel, ns, likewise.
+    pub system_ns: Option<u64>,
+    /// Processes that it is the sum of.
+    pub processes: u32,
+}
+
+/// A check that can refuse a comparison.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Gate {
+    /// `G1`...
+    pub id: String,
+    /// What is checked.
+    pub title: String,
+    /// The outcome.
+    pub status: GateStatus,
+    /// What was measured, for people.
+    pub value: String,
+    /// The limit, for people.
+    pub limit: String,
+    /// What to change; empty when there is nothing to change.
+    pub fix: String,
+}
+
+/// The outcome of a gate.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum GateStatus {
+    /// Within the limit.
+    Ok,
+    /// Outside, but only to be read.
+    Warn,
+    /// Outside: no verdict.
+    Refuse,
+    /// Outside, but allowed on the command line.
+    Allowed,
+    /// Not measured, which is never the same as ok.
+    NotMeasured,
+}
+
+/// A metric of one arm against the reference arm, over the paired rounds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Comparison {
+    /// `throughput_rps`, `server_cpu_ns_per_request`, `latency_p99_ns`, `probes_throughput`...
+    pub metric: String,
+    /// The reference arm.
+    pub a: String,
+    /// The other arm.
+    pub b: String,
+    /// Geometric mean of `a`.
+    pub a_value: f64,
+    /// Geometric mean of `b`.
+    pub b_value: f64,
+    /// `a` divided by `b`: ratio of the geometric means.
+    pub ratio: f64,
+    /// Interval of the ratio; `null` with fewer than two pairs.
+    pub interval: Option<(f64, f64)>,
+    /// Level of the interval, 0..=1.
+    pub level: f64,
+    /// `paired-log-ratio-t`.
+    pub method: String,
+    /// Pairs.
+    pub pairs: u32,
+}
+
+/// What follows from a comparison.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Verdict {
+    /// The word, the same in every format and in the exit code.
+    pub word: VerdictWord,
+    /// The faster arm, where the word is `faster`.
+    pub winner: Option<String>,
+    /// The metric that it is about.
+    pub metric: String,
+    /// One sentence with the numbers.
+    pub text: String,
+    /// Whether fewer pairs were run than a published claim needs.
+    pub indicative: bool,
+}
+
+/// The words of a verdict.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum VerdictWord {
+    /// The interval lies inside the margin.
+    Equivalent,
+    /// One arm is faster by more than the margin.
+    Faster,
+    /// A difference is established but it touches the margin.
+    Immaterial,
+    /// The interval contains 1 and is wider than the margin.
+    Inconclusive,
+    /// A gate refused.
+    NotComparable,
+}

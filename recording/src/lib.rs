@@ -1,0 +1,44 @@
+//! The data model of a whyfast run: what was measured, in which units, and how it is stored.
+//!
+//! Pure: it opens no file, no socket and no process, and reads no clock. The halves of a
+//! measurement (load and profile) meet only as the types of this crate, in a [`Recording`] or as
+//! lines of [`wire`].
+//!
+//! Two rules hold in every type here. A value that was not measured is `None` (JSON `null`), never
+//! zero, and [`NotMeasured`] says why. Every time is in nanoseconds of `CLOCK_MONOTONIC`, the clock
+//! of `bpf_ktime_get_ns`, unless the name says otherwise.
+
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+mod compare;
+mod errno;
+pub mod exit_code;
+mod histogram;
+mod host;
+mod load;
+mod profile;
+mod schema;
+mod syscall;
+pub mod wire;
+
+pub use compare::{
+    Arm, ArmKind, Comparison, ConfigFile, Gate, GateStatus, Probes, Protocol, ResponseShape, Round,
+    Scenario, ServerCpu, Setting, Verdict, VerdictWord,
+};
+pub use errno::errno_name;
+pub use histogram::{HistogramError, LatencyHistogram, Log2Histogram};
+pub use host::{Host, Tool};
+pub use load::{
+    ConnectionCounts, CpuTime, Failure, FailureClass, Ledger, Load, LoadPhase, LoadPlan, LoadSlice,
+    Timeline, Traffic,
+};
+pub use profile::{
+    CallRow, Detail, InFlightCall, Lost, LostClass, OwnCost, Profile, ProfileSlice,
+    ProfiledProcess, SliceCall, TimeStats, WaitRow,
+};
+pub use schema::{
+    NotMeasured, Partial, Recording, RecordingKind, SCHEMA, SchemaError, Warning, Window,
+    json_schema,
+};
+pub use syscall::{Abi, Family, family, name, number};

@@ -1,0 +1,260 @@
+//! The profile half of a measurement: what the kernel did for the target during a window.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{Abi, Family, Log2Histogram, NotMeasured, Warning, Window};
+
+/// How much is probed; each level includes the ones before it.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Detail {
+    /// An empty program pair, for benchmarks: what any tracepoint pair costs.
+    Floor,
+    /// Calls, errors and bytes, from `sys_exit` alone.
+    Counts,
+    /// And the time of each call, from a pair of programs.
+    Times,
+}
+
+/// What the kernel did for the target during one window.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Profile {
+    /// How much was probed.
+    pub detail: Detail,
+    /// The window: between the copy of the counters at its start and the copy at its end.
+    pub window: Window,
+    /// How long copying the counters took at both edges together, ns: the boundary error.
+    pub boundary_ns: u64,
+    /// The processes that were counted, those that ended during the window included.
+    pub processes: Vec<ProfiledProcess>,
+    /// Whether children were followed.
+    pub follow: bool,
+    /// One row per call that was made or is in flight, by ABI and number.
+    pub calls: Vec<CallRow>,
+    /// One row per waiting call (epoll, poll, select).
+    pub waits: Vec<WaitRow>,
+    /// Calls that had been entered before the window and were still in flight at its start. They
+    /// are counted in `calls` if they ended inside the window.
+    pub in_flight_at_start: Vec<InFlightCall>,
+    /// Calls in flight at the end of the window; not counted in `calls`.
+    pub in_flight_at_end: Vec<InFlightCall>,
+    /// CPU time of the target's processes during the window, from their process CPU clocks, ns;
+    /// `null` where a process ended before it could be read.
+    pub cpu_ns: Option<u64>,
+    /// Events that are missing from the counts. Empty when nothing was lost.
+    pub lost: Lost,
+    /// What the measurement itself cost.
+    pub cost: OwnCost,
+    /// Sub-windows, which add up to the window; empty where no interval was asked for.
+    pub slices: Vec<ProfileSlice>,
+    /// Why the window ended early; `null` when it did not.
+    pub ended_early: Option<String>,
+    /// What was not measured, and why.
+    pub not_measured: Vec<NotMeasured>,
+    /// What the reader has to know.
+    pub warnings: Vec<Warning>,
+}
+
+/// One process of the target.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ProfiledProcess {
+    /// Process id in the initial PID namespace.
+    pub pid: u32,
+    /// Name as the kernel has it; any bytes, lossily decoded. `null` where it ended too soon.
+    pub comm: Option<String>,
+    /// Threads at the end of the window, or when last seen.
+    pub threads: Option<u32>,
+    /// Container id or name of the innermost control group, where it is not the root.
+    pub container: Option<String>,
+    /// Whether it ended during the window.
+    pub ended: bool,
+}
+
+/// One system call of the target, by ABI and number.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CallRow {
+    /// The table of the number.
+    pub abi: Abi,
+    /// The number.
+    pub nr: u32,
+    /// The name.
+    pub name: String,
+    /// What it is for.
+    pub family: Family,
+    /// Calls that returned. As in strace, `exit` and calls killed in flight are not in it.
+    pub count: u64,
+    /// Calls that returned an error, by name (`EAGAIN`), ERESTART* included as strace counts them.
+    pub errors: BTreeMap<String, u64>,
+    /// Bytes returned by read- and write-like calls; `null` for other calls.
+    pub bytes: Option<u64>,
+    /// Calls that a signal ended together with their thread; in neither `count` nor `errors`.
+    pub died_in_call: u64,
+    /// Entered and never to return (`exit`, `exit_group`).
+    pub no_return: u64,
+    /// Time inside the call; `null` below detail `times`.
+    pub time: Option<TimeStats>,
+}
+
+impl CallRow {
+    /// Calls that returned an error, whichever.
+    pub fn error_count(&self) -> u64 {
+        self.errors.values().sum()
+    }
+}
+
+/// Time inside a call, wall clock from entry to exit.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TimeStats {
+    /// Calls with a time: fewer than the calls where an entry was not seen (seccomp refusals,
+    /// calls in flight when the probes were attached).
+    pub timed: u64,
+    /// Sum, ns.
+    pub ns_total: u64,
+    /// Shortest since the probes were attached, ns; `null` when nothing was timed.
+    pub ns_min: Option<u64>,
+    /// Longest since the probes were attached, ns; `null` when nothing was timed.
+    pub ns_max: Option<u64>,
+    /// Distribution, ns.
+    pub histogram: Log2Histogram,
+}
+
+/// One kind of waiting call.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct WaitRow {
+    /// The table of the number.
+    pub abi: Abi,
+    /// Name of the call.
+    pub name: String,
+    /// Returns with at least one event.
+    pub wakes: u64,
+    /// Events of all wakes.
+    pub events: u64,
+    /// Events per wake.
+    pub events_per_wake: Log2Histogram,
+    /// Returns without an event: the timeout passed, or was zero.
+    pub timeouts: u64,
+    /// Ended by a signal.
+    pub interrupted: u64,
+    /// Time inside the call, ns; `null` below detail `times`.
+    pub ns_total: Option<u64>,
+}
+
+/// A call that a thread was inside of at an edge of the window.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct InFlightCall {
+    /// The process.
+    pub pid: u32,
+    /// The thread.
+    pub tid: u32,
+    /// The table of the number.
+    pub abi: Abi,
+    /// Name of the call.
+    pub name: String,
+    /// How long it had been inside, ns; `null` below detail `times`, and where the call had been
+    /// entered before the probes were attached.
+    pub age_ns: Option<u64>,
+}
+
+/// Events that are missing from the counts, by class; a class that lost nothing is not listed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(transparent)]
+pub struct Lost(pub BTreeMap<LostClass, u64>);
+
+impl Lost {
+    /// Everything that was lost, of all classes.
+    pub fn total(&self) -> u64 {
+        self.0.values().sum()
+    }
+
+    /// Adds to a class; zero adds no entry.
+    pub fn add(&mut self, class: LostClass, count: u64) {
+        if count > 0 {
+            *self.0.entry(class).or_default() += count;
+        }
+    }
+}
+
+/// How an event can be lost.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum LostClass {
+    /// The clock went backwards between entry and exit: the call is counted, its time is not.
+    ClockBackwards,
+    /// The kernel skipped a program to keep it from running inside itself.
+    RecursionMisses,
+    /// A child process whose id is outside the table of targets: its calls are not counted.
+    UntrackedProcesses,
+    /// Calls of threads whose id is outside the table of start times: counted, without a time.
+    UntimedCalls,
+    /// Calls with a number outside the table, after the list of such numbers was full.
+    UnknownNumbers,
+}
+
+impl LostClass {
+    /// Every class, in the order of the recording.
+    pub const ALL: [Self; 5] = [
+        Self::ClockBackwards,
+        Self::RecursionMisses,
+        Self::UntrackedProcesses,
+        Self::UntimedCalls,
+        Self::UnknownNumbers,
+    ];
+
+    /// What is lost, for people.
+    pub fn describe(self) -> &'static str {
+        match self {
+            Self::ClockBackwards => "times lost because the clock went backwards",
+            Self::RecursionMisses => "program runs skipped by the kernel (recursion)",
+            Self::UntrackedProcesses => "child processes with an id outside the target table",
+            Self::UntimedCalls => "times lost of threads with an id outside the start table",
+            Self::UnknownNumbers => "calls with an unknown number beyond the list of such numbers",
+        }
+    }
+}
+
+/// What the measurement itself cost.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct OwnCost {
+    /// Runs of our programs on calls of the target during the window (one per call at `counts`,
+    /// two at `times`).
+    pub target_events: u64,
+    /// CPU time of the profiler itself during the window, ns.
+    pub reader_cpu_ns: u64,
+    /// Memory of all maps in the kernel, bytes.
+    pub map_bytes: u64,
+    /// From the start of the profiler to attached, ns.
+    pub attach_ns: u64,
+}
+
+/// A sub-window with its own counters.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ProfileSlice {
+    /// The sub-window.
+    pub window: Window,
+    /// The calls of it, those that were made at least once.
+    pub calls: Vec<SliceCall>,
+}
+
+/// One call during one slice.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SliceCall {
+    /// The table of the number.
+    pub abi: Abi,
+    /// Name of the call.
+    pub name: String,
+    /// Calls that returned.
+    pub count: u64,
+    /// Of them, with an error.
+    pub errors: u64,
+    /// Bytes returned by read- and write-like calls.
+    pub bytes: Option<u64>,
+    /// Time inside the call, ns; `null` below detail `times`.
+    pub ns_total: Option<u64>,
+}
