@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: (MIT OR Apache-2.0) AND (MIT OR GPL-2.0-only)
+//! Counting a call: at its exit, where number and result are known.
+//!
+//! Counters per CPU are added to without atomics: programs on these tracepoints run with preemption
+//! off, and no interrupt makes a system call.
+
+use core::sync::atomic::AtomicU64;
+
+use aya_ebpf::programs::BtfTracePointContext;
+use profiler_common::{
+    COMPAT_ROWS, EAGAIN, FIRST_RESTART_ERRNO, Kind, MAX_ERRNO, NATIVE_ROWS, NR_SIGRETURN_COMPAT,
+    NR_SIGRETURN_NATIVE, PENDING, ROWS, TARGET, TIME_BUCKETS, UNKNOWN_ROWS, WAIT_BUCKETS,
+    WAIT_ROWS, elapsed_ns, errno_slot, log2_bucket, pack_start, unknown_key,
+};
+
+use crate::{
+    kernel::{Registers, Task, clock_ns, cpu, fetch_add, kind, load, replace_zero, store},
+    lifecycle::flags,
+    maps::{COUNTS, ERRNOS, EVENTS, STARTS, TIMES, UNKNOWN_LIMIT, UNKNOWNS, WAITS},
+};
+
+/// `sys_enter(regs, nr)`: leaves the stamp.
+#[inline(always)]
+pub(crate) fn enter(ctx: &BtfTracePointContext) {
+    let task = Task::current();
+    // Of a pending process too: its first counted call, execve, is entered before it is a target.
+    if flags(task.tgid()) & (TARGET | PENDING) == 0 {
+        return;
+    }
+    let Some(slot) = STARTS.get(task.tid()) else {
+        return;
+    };
+    let nr: u64 = ctx.arg(1);
+    if let Some(row) = row(nr as u32, task.is_compat()) {
+        store(&slot.0, pack_start(clock_ns(), row));
+    }
+}
+
+/// `sys_exit(regs, ret)`: counts, and takes the time where there is a stamp.
+#[inline(always)]
+pub(crate) fn leave(ctx: &BtfTracePointContext, timed: bool) {
+    let task = Task::current();
+    let flags = flags(task.tgid());
+    if flags & TARGET == 0 {
+        if timed && flags & PENDING != 0 {
+            take_start(task);
+        }
+        return;
+    }
+    // First of all, so that as little as possible of this program is in the time.
+    let now_ns = if timed { clock_ns() } else { 0 };
+    let start = if timed { take_start(task) } else { None };
+    let ret: i64 = ctx.arg(1);
+    let Some(row) = row_at_exit(Registers::argument(ctx, 0), task) else {
+        add(EVENTS.get(0).map(|events| &events.lost_unknown), 1);
+        return;
+    };
+    let kind = kind(row);
+    // The child's way out of clone, fork or vfork: not a call of its own.
+    if ret == 0 && matches!(kind, Kind::Fork) {
+        return;
+    }
+    let cpu = cpu();
+    count(row, cpu, kind, ret);
+    if let Some(start) = start {
+        time(row, cpu, start, now_ns);
+    }
+}
+
+/// The row of a number; `None` for an unknown one when the list of such numbers is full.
+#[inline(always)]
+fn row(nr: u32, compat: bool) -> Option<u32> {
+    if nr < NATIVE_ROWS {
+        return Some(if compat { nr + NATIVE_ROWS } else { nr });
+    }
+    unknown_row(nr, compat)
+}
+
+#[inline(always)]
+fn row_at_exit(registers: Registers, task: Task) -> Option<u32> {
+    let nr = registers.nr();
+    let compat = task.is_compat();
+    // rt_sigreturn replaces all registers, the number among them.
+    if nr == -1 {
+        return Some(if compat {
+            NATIVE_ROWS + NR_SIGRETURN_COMPAT
+        } else {
+            NR_SIGRETURN_NATIVE
+        });
+    }
+    row(nr as u32, compat)
+}
+
+/// Finds or takes the entry of an unknown number.
+#[inline(never)]
+fn unknown_row(nr: u32, compat: bool) -> Option<u32> {
+    let key = unknown_key(nr, compat);
+    let limit = UNKNOWN_LIMIT.load();
+    for probe in 0..UNKNOWN_ROWS {
+        if probe >= limit {
+            break;
+        }
+        let entry = UNKNOWNS.get(probe)?;
+        let found = replace_zero(&entry.key, key);
+        if found == 0 || found == key {
+            return Some(NATIVE_ROWS + COMPAT_ROWS + probe);
+        }
+    }
+    None
+}
+
+#[inline(always)]
+fn count(row: u32, cpu: u32, kind: Kind, ret: i64) {
+    let Some(counts) = COUNTS.get(cpu * ROWS + row) else {
+        return;
+    };
+    bump(&counts.count, 1);
+    let errno = ret.wrapping_neg() as u64;
+    if errno.wrapping_sub(1) < MAX_ERRNO {
+        let errno = errno as u32;
+        bump(&counts.errors, 1);
+        if errno == EAGAIN {
+            bump(&counts.again, 1);
+        } else if let Some(errnos) = ERRNOS.get(row) {
+            add(errnos.slots.get(errno_slot(errno) as usize), 1);
+        }
+        if let Kind::Wait(index) = kind
+            && (errno == EINTR || errno >= FIRST_RESTART_ERRNO)
+        {
+            if let Some(wait) = WAITS.get(cpu * WAIT_ROWS + index) {
+                bump(&wait.interrupted, 1);
+            }
+        }
+        return;
+    }
+    match kind {
+        Kind::Bytes => bump(&counts.bytes, ret as u64),
+        Kind::Wait(index) => woke(cpu * WAIT_ROWS + index, ret as u64),
+        Kind::Exit | Kind::Fork | Kind::Plain => {}
+    }
+}
+
+#[inline(always)]
+fn woke(index: u32, events: u64) {
+    let Some(wait) = WAITS.get(index) else {
+        return;
+    };
+    if events == 0 {
+        bump(&wait.timeouts, 1);
+        return;
+    }
+    bump(&wait.wakes, 1);
+    bump(&wait.events, events);
+    if let Some(bucket) = wait.buckets.get(log2_bucket(events, WAIT_BUCKETS) as usize) {
+        bump(bucket, 1);
+    }
+}
+
+/// Takes the stamp of the running thread, so that a later exit without an entry (a call that seccomp
+/// refuses) is not timed from it.
+#[inline(always)]
+fn take_start(task: Task) -> Option<u64> {
+    let Some(slot) = STARTS.get(task.tid()) else {
+        add(EVENTS.get(0).map(|events| &events.lost_untimed), 1);
+        return None;
+    };
+    let start = load(&slot.0);
+    if start == 0 {
+        return None;
+    }
+    store(&slot.0, 0);
+    Some(start)
+}
+
+#[inline(always)]
+fn time(row: u32, cpu: u32, start: u64, now_ns: u64) {
+    let Some(ns) = elapsed_ns(start, now_ns) else {
+        add(EVENTS.get(0).map(|events| &events.lost_clock), 1);
+        return;
+    };
+    let Some(times) = TIMES.get(cpu * ROWS + row) else {
+        return;
+    };
+    bump(&times.ns_total, ns);
+    if ns > load(&times.ns_max) {
+        store(&times.ns_max, ns);
+    }
+    if !ns > load(&times.ns_min_inverted) {
+        store(&times.ns_min_inverted, !ns);
+    }
+    if let Some(bucket) = times.buckets.get(log2_bucket(ns, TIME_BUCKETS) as usize) {
+        bump(bucket, 1);
+    }
+}
+
+/// Adds to a counter of this CPU.
+#[inline(always)]
+fn bump(counter: &AtomicU64, by: u64) {
+    store(counter, load(counter) + by);
+}
+
+/// Adds to a counter of all CPUs.
+#[inline(always)]
+pub(crate) fn add(counter: Option<&AtomicU64>, by: u64) {
+    if let Some(counter) = counter {
+        fetch_add(counter, by);
+    }
+}
+
+const EINTR: u32 = 4;

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: (MIT OR Apache-2.0) AND (MIT OR GPL-2.0-only)
+//! All that is unsafe: reading kernel structures, helpers, and what the object must contain.
+//!
+//! Kernel structures are read with ordinary loads. The verifier knows the types of these pointers
+//! and of the offsets, and makes a load that faults yield zero.
+
+use core::{
+    intrinsics::{AtomicOrdering, atomic_and, atomic_cxchg, atomic_or, atomic_xadd},
+    sync::atomic::AtomicU64,
+};
+
+use aya_ebpf::{
+    Global,
+    helpers::generated::{
+        bpf_get_current_task_btf, bpf_get_smp_processor_id, bpf_ktime_get_ns, bpf_task_pt_regs,
+    },
+    programs::BtfTracePointContext,
+};
+use profiler_common::{ABI_MAGIC, ABI_VERSION, AbiStamp, CALL_KINDS, Kind, ROWS};
+
+use crate::maps::{SIGNAL_LIVE, TASK_PID, TASK_SIGNAL, TASK_STATUS, TASK_TGID};
+
+/// A `struct task_struct`.
+#[derive(Clone, Copy)]
+pub(crate) struct Task(*const u8);
+
+impl Task {
+    /// The running thread.
+    #[inline(always)]
+    pub(crate) fn current() -> Self {
+        // SAFETY: the helper has no precondition; the running thread outlives the program.
+        Self(unsafe { bpf_get_current_task_btf() }.cast())
+    }
+
+    /// The `n`th argument of a tracepoint, which must be a `struct task_struct *`.
+    #[inline(always)]
+    pub(crate) fn argument(ctx: &BtfTracePointContext, n: usize) -> Self {
+        Self(ctx.arg(n))
+    }
+
+    /// The process.
+    #[inline(always)]
+    pub(crate) fn tgid(self) -> u32 {
+        read(self.0, &TASK_TGID)
+    }
+
+    /// The thread.
+    #[inline(always)]
+    pub(crate) fn tid(self) -> u32 {
+        read(self.0, &TASK_PID)
+    }
+
+    /// Whether the thread is inside a call with a 32-bit number.
+    #[inline(always)]
+    pub(crate) fn is_compat(self) -> bool {
+        read::<u32>(self.0, &TASK_STATUS) & TS_COMPAT != 0
+    }
+
+    /// Threads of the process that have not begun to exit.
+    #[inline(always)]
+    pub(crate) fn live_threads(self) -> i32 {
+        let signal: *const u8 = read(self.0, &TASK_SIGNAL);
+        read(signal, &SIGNAL_LIVE)
+    }
+
+    /// The registers that the thread entered the kernel with.
+    #[inline(always)]
+    pub(crate) fn registers(self) -> Registers {
+        // SAFETY: the pointer is a task that the verifier vouches for.
+        Registers(unsafe { bpf_task_pt_regs(self.0.cast_mut().cast()) } as *const u8)
+    }
+}
+
+/// A `struct pt_regs` of x86-64.
+#[derive(Clone, Copy)]
+pub(crate) struct Registers(*const u8);
+
+impl Registers {
+    /// The `n`th argument of a tracepoint, which must be a `struct pt_regs *`.
+    #[inline(always)]
+    pub(crate) fn argument(ctx: &BtfTracePointContext, n: usize) -> Self {
+        Self(ctx.arg(n))
+    }
+
+    /// The number of the call; -1 outside of calls and at the end of `rt_sigreturn`.
+    #[inline(always)]
+    pub(crate) fn nr(self) -> i64 {
+        // SAFETY: the pointer is a `struct pt_regs` that the verifier vouches for.
+        unsafe { self.0.add(PT_REGS_ORIG_AX).cast::<i64>().read() }
+    }
+
+    /// The return value of the call, -ENOSYS until it has one.
+    #[inline(always)]
+    pub(crate) fn returned(self) -> i64 {
+        // SAFETY: as above.
+        unsafe { self.0.add(PT_REGS_AX).cast::<i64>().read() }
+    }
+}
+
+/// `CLOCK_MONOTONIC`, ns.
+#[inline(always)]
+pub(crate) fn clock_ns() -> u64 {
+    // SAFETY: the helper has no precondition.
+    unsafe { bpf_ktime_get_ns() }
+}
+
+/// The CPU that the program runs on.
+#[inline(always)]
+pub(crate) fn cpu() -> u32 {
+    // SAFETY: the helper has no precondition.
+    unsafe { bpf_get_smp_processor_id() }
+}
+
+/// An ordinary load: the target has no instruction for relaxed atomic ones, and does not need any.
+#[inline(always)]
+pub(crate) fn load(word: &AtomicU64) -> u64 {
+    // SAFETY: the pointer comes from a reference; aligned loads of a word are never torn.
+    unsafe { word.as_ptr().read_volatile() }
+}
+
+/// An ordinary store.
+#[inline(always)]
+pub(crate) fn store(word: &AtomicU64, value: u64) {
+    // SAFETY: as above; stores are not torn either.
+    unsafe { word.as_ptr().write_volatile(value) };
+}
+
+/// Adds to a counter that all CPUs share.
+#[inline(always)]
+pub(crate) fn fetch_add(counter: &AtomicU64, by: u64) {
+    // SAFETY: the pointer comes from a reference to an atomic.
+    unsafe { atomic_xadd::<u64, u64, { AtomicOrdering::Relaxed }>(counter.as_ptr(), by) };
+}
+
+/// Sets bits of a word that all CPUs share.
+#[inline(always)]
+pub(crate) fn fetch_or(word: &AtomicU64, bits: u64) {
+    // SAFETY: as above.
+    unsafe { atomic_or::<u64, u64, { AtomicOrdering::Relaxed }>(word.as_ptr(), bits) };
+}
+
+/// Keeps only these bits of a word that all CPUs share.
+#[inline(always)]
+pub(crate) fn fetch_and(word: &AtomicU64, bits: u64) {
+    // SAFETY: as above.
+    unsafe { atomic_and::<u64, u64, { AtomicOrdering::Relaxed }>(word.as_ptr(), bits) };
+}
+
+/// Replaces zero by `new`; what was found.
+#[inline(always)]
+pub(crate) fn replace_zero(word: &AtomicU64, new: u64) -> u64 {
+    // SAFETY: as above.
+    let (found, _) = unsafe {
+        atomic_cxchg::<u64, { AtomicOrdering::Relaxed }, { AtomicOrdering::Relaxed }>(
+            word.as_ptr(),
+            0,
+            new,
+        )
+    };
+    found
+}
+
+/// The kind of a row below [`ROWS`]; other rows are plain.
+#[inline(always)]
+pub(crate) fn kind(row: u32) -> Kind {
+    if row >= ROWS {
+        return Kind::Plain;
+    }
+    // SAFETY: the index was checked. Volatile, or the compiler makes a chain of compares of it.
+    Kind::from_byte(unsafe { CALL_KINDS_TABLE.as_ptr().add(row as usize).read_volatile() })
+}
+
+/// Reads a field at an offset that the loader filled in.
+#[inline(always)]
+fn read<T: Copy>(base: *const u8, offset: &Global<u32>) -> T {
+    // SAFETY: the loader took the offset from the kernel's own BTF, and the verifier checks base,
+    // offset and size against it.
+    unsafe { base.add(offset.load() as usize).cast::<T>().read() }
+}
+
+/// arch/x86/include/asm/thread_info.h.
+const TS_COMPAT: u32 = 2;
+/// arch/x86/include/asm/ptrace.h; the order of the registers is part of the user ABI.
+const PT_REGS_AX: usize = 80;
+const PT_REGS_ORIG_AX: usize = 120;
+
+static CALL_KINDS_TABLE: [u8; ROWS as usize] = CALL_KINDS;
+
+#[used]
+#[unsafe(no_mangle)]
+static ABI_STAMP: AbiStamp = AbiStamp {
+    magic: ABI_MAGIC,
+    version: ABI_VERSION,
+};
+
+/// `bpf_task_pt_regs` and the BTF helpers are for programs under the GPL.
+#[unsafe(link_section = "license")]
+#[unsafe(no_mangle)]
+static LICENSE: [u8; 13] = *b"Dual MIT/GPL\0";
+
+#[panic_handler]
+fn panic(_info: &core::panic::PanicInfo<'_>) -> ! {
+    loop {}
+}

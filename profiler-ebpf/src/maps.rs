@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: (MIT OR Apache-2.0) AND (MIT OR GPL-2.0-only)
+//! The maps and the globals.
+//!
+//! Plain arrays only: their look-up is inlined by the JIT, a hash look-up costs more than all else
+//! together. All that user space reads is mappable, so that reading costs no system call. Capacities
+//! that depend on the machine are set before the object is loaded.
+
+use aya_ebpf::{Global, bindings::BPF_F_MMAPABLE, macros::map, maps::Array};
+use profiler_common::{
+    CountRow, EndRow, ErrnoRow, Events, ROWS, StartSlot, TargetEntry, TimeRow, UNKNOWN_ROWS,
+    UnknownEntry, WaitRow,
+};
+
+/// Per CPU and row; capacity: possible CPUs * rows.
+#[map]
+pub(crate) static COUNTS: Array<CountRow> = Array::with_max_entries(1, BPF_F_MMAPABLE);
+/// By row. Shared by all CPUs: errors other than EAGAIN are rare, one copy per CPU would be large.
+#[map]
+pub(crate) static ERRNOS: Array<ErrnoRow> = Array::with_max_entries(ROWS, BPF_F_MMAPABLE);
+/// By row.
+#[map]
+pub(crate) static ENDS: Array<EndRow> = Array::with_max_entries(ROWS, BPF_F_MMAPABLE);
+/// Rare events.
+#[map]
+pub(crate) static EVENTS: Array<Events> = Array::with_max_entries(1, BPF_F_MMAPABLE);
+/// By tid; capacity: `pid_max`, or 1 below detail `times`.
+#[map]
+pub(crate) static STARTS: Array<StartSlot> = Array::with_max_entries(1, BPF_F_MMAPABLE);
+/// By tgid, eight to an entry; capacity: `pid_max` / 8.
+#[map]
+pub(crate) static TARGETS: Array<TargetEntry> = Array::with_max_entries(1, BPF_F_MMAPABLE);
+/// Per CPU and row; capacity: possible CPUs * rows, or 1 below detail `times`.
+#[map]
+pub(crate) static TIMES: Array<TimeRow> = Array::with_max_entries(1, BPF_F_MMAPABLE);
+/// Numbers outside the table.
+#[map]
+pub(crate) static UNKNOWNS: Array<UnknownEntry> =
+    Array::with_max_entries(UNKNOWN_ROWS, BPF_F_MMAPABLE);
+/// Per CPU and waiting call; capacity: possible CPUs * waiting calls.
+#[map]
+pub(crate) static WAITS: Array<WaitRow> = Array::with_max_entries(1, BPF_F_MMAPABLE);
+
+/// Whether children of a target become targets.
+#[unsafe(no_mangle)]
+pub(crate) static FOLLOW: Global<u8> = Global::new(0);
+/// Entries of [`UNKNOWNS`] that may be used.
+#[unsafe(no_mangle)]
+pub(crate) static UNKNOWN_LIMIT: Global<u32> = Global::new(UNKNOWN_ROWS);
+
+// Offsets in the structures of the running kernel, from its BTF. Read-only data is frozen before
+// the verifier runs, so these are constants to it, as in an object relocated by libbpf.
+
+/// `task_struct.tgid`.
+#[unsafe(no_mangle)]
+pub(crate) static TASK_TGID: Global<u32> = Global::new(0);
+/// `task_struct.pid`.
+#[unsafe(no_mangle)]
+pub(crate) static TASK_PID: Global<u32> = Global::new(0);
+/// `task_struct.thread_info.status`.
+#[unsafe(no_mangle)]
+pub(crate) static TASK_STATUS: Global<u32> = Global::new(0);
+/// `task_struct.signal`.
+#[unsafe(no_mangle)]
+pub(crate) static TASK_SIGNAL: Global<u32> = Global::new(0);
+/// `signal_struct.live`.
+#[unsafe(no_mangle)]
+pub(crate) static SIGNAL_LIVE: Global<u32> = Global::new(0);
