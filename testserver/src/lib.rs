@@ -1,1 +1,45 @@
-//! placeholder
+//! Reference servers whose system calls per request are known exactly.
+//!
+//! A server of this crate answers HTTP/1.1 requests for one file. What makes it useful is not what
+//! it serves but what it costs: [`Style::calls_per_request`] lists every system call that a request
+//! causes, and nothing else happens. There is no log, no clock, no timer and no allocation in the
+//! steady state. A profiler that is pointed at it has to find exactly that table, and
+//! [`Injections`] add a known cost to it.
+//!
+//! # What is exact, and when
+//!
+//! The table holds for one `GET` at a time per server (lock-step), for a file that fits into the
+//! send buffer of the socket. Under concurrent load `epoll_wait` falls below its figure, because one
+//! wake-up brings the requests of several connections; every other row stays what it is. When a
+//! client reads so slowly that a write would block, calls are added: the interest in the connection
+//! changes (`epoll_ctl`), and the rest is written after the next wake-up.
+//!
+//! A connection costs, once: `accept4` and `epoll_ctl` with the wake-up of the listening socket when
+//! it begins, and a wake-up, the `recvfrom` that returns 0 and `close` when it ends. `TCP_NODELAY`
+//! is set on the listening socket, from which Linux copies it to each connection, so it costs no
+//! call.
+//!
+//! # What it deliberately does not do
+//!
+//! It has no timeouts (a timer would need a clock), sends no `Date` header (the response never
+//! changes), and takes no request bodies. It is made for measurements on a machine of one's own, not
+//! for the internet.
+
+#![deny(unsafe_code)]
+
+mod body;
+mod config;
+mod connection;
+mod error;
+mod request;
+mod response;
+mod server;
+mod spin;
+mod style;
+mod syscall;
+mod worker;
+
+pub use config::{Body, Config, Injections};
+pub use error::{ServeError, SpecError};
+pub use server::{Server, StopHandle};
+pub use style::{CallCount, Style};

@@ -1,0 +1,98 @@
+//! What can go wrong before and while a server runs.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use crate::config::{knob_names, style_names};
+
+/// A spec that cannot be understood.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SpecError {
+    /// The value of a knob is not a number, or too large.
+    #[error("{knob} takes a whole number from 0 to {limit}, as in {knob}=5, not {found:?}")]
+    KnobValue {
+        /// The knob.
+        knob: &'static str,
+        /// What was given.
+        found: String,
+        /// The largest value.
+        limit: u32,
+    },
+    /// A knob is given more than once.
+    #[error("{knob} is given twice; give it once")]
+    RepeatedKnob {
+        /// The knob.
+        knob: &'static str,
+    },
+    /// No such knob.
+    #[error("unknown knob {found:?}; known are: {}", knob_names())]
+    UnknownKnob {
+        /// What was given.
+        found: String,
+    },
+    /// No such style.
+    #[error("unknown style {found:?}; known are: {}", style_names())]
+    UnknownStyle {
+        /// What was given.
+        found: String,
+    },
+}
+
+/// A server that cannot be bound, or that had to end.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServeError {
+    /// No descriptor is left, and no connection is open whose end would free one.
+    #[error("failed to accept a connection: {source}; raise the limit on open files (ulimit -n)")]
+    Accept {
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// The address cannot be listened on.
+    #[error(
+        "failed to listen on {address}: {source}; choose another address, or port 0 for a free one"
+    )]
+    Bind {
+        /// The address.
+        address: SocketAddr,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// The file cannot be served.
+    #[error("failed to serve {path:?}: {source}")]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// The file is a folder, a pipe or a device.
+    #[error("failed to serve {path:?}: not a regular file")]
+    NotAFile {
+        /// The path.
+        path: PathBuf,
+    },
+    /// A system call failed that does not fail in working order.
+    #[error("{call} failed: {source}")]
+    Os {
+        /// The call.
+        call: &'static str,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// A worker thread panicked: a defect of this crate.
+    #[error("a worker thread panicked")]
+    WorkerPanicked,
+}
+
+impl ServeError {
+    /// For `map_err` at a system call.
+    pub(crate) fn os<E: Into<io::Error>>(call: &'static str) -> impl FnOnce(E) -> Self {
+        move |source| Self::Os {
+            call,
+            source: source.into(),
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! Response heads as bytes. Nothing in them depends on time.
+
+use std::io::Write as _;
+
+/// The statuses that the server answers with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Status {
+    Ok,
+    BadRequest,
+    NotFound,
+    MethodNotAllowed,
+    ContentTooLarge,
+    HeadTooLarge,
+    InternalError,
+    VersionNotSupported,
+}
+
+impl Status {
+    /// Code and reason, as in the status line.
+    pub(crate) fn line(self) -> &'static str {
+        match self {
+            Self::Ok => "200 OK",
+            Self::BadRequest => "400 Bad Request",
+            Self::NotFound => "404 Not Found",
+            Self::MethodNotAllowed => "405 Method Not Allowed",
+            Self::ContentTooLarge => "413 Content Too Large",
+            Self::HeadTooLarge => "431 Request Header Fields Too Large",
+            Self::InternalError => "500 Internal Server Error",
+            Self::VersionNotSupported => "505 HTTP Version Not Supported",
+        }
+    }
+}
+
+/// What the head says about the connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Announce {
+    /// It ends after this response.
+    Close,
+    /// It goes on, which has to be said to an HTTP/1.0 client.
+    KeepAlive,
+    /// It goes on, as in HTTP/1.1 by default.
+    Nothing,
+}
+
+impl Announce {
+    const ALL: [Self; 3] = [Self::Close, Self::KeepAlive, Self::Nothing];
+
+    fn line(self) -> &'static str {
+        match self {
+            Self::Close => "Connection: close\r\n",
+            Self::KeepAlive => "Connection: keep-alive\r\n",
+            Self::Nothing => "",
+        }
+    }
+}
+
+/// The heads of successful responses with one body length, built once and built again only when the
+/// length changes.
+pub(crate) struct Heads {
+    content_length: u64,
+    by_announce: [Vec<u8>; 3],
+}
+
+impl Heads {
+    pub(crate) fn new(content_length: u64) -> Self {
+        Self {
+            content_length,
+            by_announce: Announce::ALL.map(|announce| {
+                let mut head = Vec::new();
+                write_head(&mut head, Status::Ok, content_length, announce);
+                head
+            }),
+        }
+    }
+
+    /// The head of a response with a body of so many bytes.
+    pub(crate) fn head(&mut self, content_length: u64, announce: Announce) -> &[u8] {
+        if content_length != self.content_length {
+            *self = Self::new(content_length);
+        }
+        &self.by_announce[announce as usize]
+    }
+}
+
+/// A whole response that says nothing but its status.
+pub(crate) fn status_response(status: Status, announce: Announce, head_only: bool) -> Vec<u8> {
+    let mut response = Vec::new();
+    let text_bytes = status.line().len() as u64 + 1;
+    write_head(&mut response, status, text_bytes, announce);
+    if !head_only {
+        response.extend_from_slice(status.line().as_bytes());
+        response.push(b'\n');
+    }
+    response
+}
+
+fn write_head(buffer: &mut Vec<u8>, status: Status, content_length: u64, announce: Announce) {
+    let content_type = match status {
+        Status::Ok => "application/octet-stream",
+        _ => "text/plain",
+    };
+    let allow = match status {
+        Status::MethodNotAllowed => "Allow: GET, HEAD\r\n",
+        _ => "",
+    };
+    write!(
+        buffer,
+        "HTTP/1.1 {}\r\nServer: whyfast-testserver\r\nContent-Type: {content_type}\r\n\
+         Content-Length: {content_length}\r\n{allow}{}\r\n",
+        status.line(),
+        announce.line(),
+    )
+    .expect("writing to memory does not fail");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The head of a success, byte by byte, for each way to go on.
+    #[test]
+    fn heads_are_fixed() {
+        let mut heads = Heads::new(7);
+        let expected = |length: u64, connection: &str| {
+            format!(
+                "HTTP/1.1 200 OK\r\nServer: whyfast-testserver\r\n\
+                 Content-Type: application/octet-stream\r\nContent-Length: {length}\r\n{connection}\r\n"
+            )
+        };
+        for (length, announce, connection) in [
+            (7, Announce::Nothing, ""),
+            (7, Announce::Close, "Connection: close\r\n"),
+            (7, Announce::KeepAlive, "Connection: keep-alive\r\n"),
+            (12, Announce::Nothing, ""),
+        ] {
+            assert_eq!(
+                String::from_utf8_lossy(heads.head(length, announce)),
+                expected(length, connection)
+            );
+        }
+    }
+
+    /// A response of a status alone, with and without its body.
+    #[test]
+    fn status_responses_say_their_length() {
+        let response = status_response(Status::MethodNotAllowed, Announce::Close, false);
+        assert_eq!(
+            String::from_utf8_lossy(&response),
+            "HTTP/1.1 405 Method Not Allowed\r\nServer: whyfast-testserver\r\n\
+             Content-Type: text/plain\r\nContent-Length: 23\r\nAllow: GET, HEAD\r\n\
+             Connection: close\r\n\r\n405 Method Not Allowed\n"
+        );
+        let head = status_response(Status::NotFound, Announce::Nothing, true);
+        assert!(head.ends_with(b"Content-Length: 14\r\n\r\n"));
+    }
+}

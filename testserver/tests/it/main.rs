@@ -1,0 +1,5 @@
+//! The server over loopback: what it answers, in which order, and when it ends a connection.
+
+mod client;
+mod pressure;
+mod protocol;
