@@ -1,1 +1,30 @@
-//! placeholder
+//! From a recording to what it means: join, statistics, gates, verdict, and every renderer.
+//!
+//! Pure: it opens no file, no socket and no process, and reads no clock. [`analyse`] fills the
+//! derived part of a [`Recording`](recording::Recording) from its rounds; the renderers turn an
+//! analysed recording into text or Markdown. JSON is the recording itself
+//! ([`Recording::to_json`](recording::Recording::to_json)).
+//!
+//! All text that came from kernels, servers or command lines goes through [`clean`] before it is
+//! laid out, so that no renderer can pass an escape sequence on to a terminal.
+
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+mod analyse;
+mod clean;
+mod figures;
+pub mod gates;
+pub mod join;
+mod layout;
+pub mod markdown;
+pub mod metrics;
+mod outcome;
+pub mod statistics;
+pub mod text;
+pub mod verdict;
+
+pub use analyse::{analyse, analyse_allowing};
+pub use clean::clean;
+pub use layout::{Footer, Style};
+pub use outcome::{Limits, exit_code};

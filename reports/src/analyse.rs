@@ -1,0 +1,82 @@
+//! Fills the derived part of a recording (comparisons, gates, verdict) from its rounds.
+//!
+//! Everything here is a function of the rounds, the arms and the scenario, so running it twice, or
+//! on a recording from a file, gives the same.
+
+use recording::{Comparison, GateStatus, Recording, RecordingKind};
+
+use crate::gates;
+use crate::join::join;
+use crate::metrics::{Metric, PROBES_THROUGHPUT, paired, paired_probes};
+use crate::statistics::{Ratio, paired_ratio};
+use crate::verdict::{LEVEL, verdict};
+
+/// Computes comparisons, gates and verdict of a comparison; those of other recordings stay empty.
+///
+/// A gate that an earlier analysis marked `allowed` stays allowed: the mark in the recording is
+/// the record of that decision.
+pub fn analyse(recording: &mut Recording) {
+    analyse_allowing(recording, &[]);
+}
+
+/// [`analyse`], with gates (by id, `G1`) that shall not refuse.
+pub fn analyse_allowing(recording: &mut Recording, allowed: &[String]) {
+    if recording.kind != RecordingKind::Compare {
+        recording.comparisons.clear();
+        recording.gates.clear();
+        recording.verdict = None;
+        return;
+    }
+    let mut allowed = allowed.to_vec();
+    let marked = recording
+        .gates
+        .iter()
+        .filter(|gate| gate.status == GateStatus::Allowed);
+    allowed.extend(marked.map(|gate| gate.id.clone()));
+
+    recording.comparisons = comparisons(recording);
+    recording.gates = gates::evaluate(recording, &join(recording), &allowed);
+    recording.verdict = verdict(recording);
+}
+
+/// Every metric of every arm against the first one, then the cost of the probes per arm.
+fn comparisons(recording: &Recording) -> Vec<Comparison> {
+    let Some((first, others)) = recording.arms.split_first() else {
+        return Vec::new();
+    };
+    let mut comparisons = Vec::new();
+    for other in others {
+        for metric in Metric::ALL {
+            let (a, b) = paired(recording, metric, &first.name, &other.name);
+            let ratio = paired_ratio(&a, &b, LEVEL);
+            comparisons.extend(
+                ratio.map(|ratio| comparison(metric.name(), &first.name, &other.name, &ratio)),
+            );
+        }
+    }
+    for arm in &recording.arms {
+        let (on, off) = paired_probes(recording, &arm.name);
+        let ratio = paired_ratio(&on, &off, LEVEL);
+        comparisons
+            .extend(ratio.map(|ratio| comparison(PROBES_THROUGHPUT, &arm.name, &arm.name, &ratio)));
+    }
+    comparisons
+}
+
+fn comparison(metric: &str, a: &str, b: &str, ratio: &Ratio) -> Comparison {
+    Comparison {
+        metric: metric.to_owned(),
+        a: a.to_owned(),
+        b: b.to_owned(),
+        a_value: ratio.a_mean,
+        b_value: ratio.b_mean,
+        ratio: ratio.ratio,
+        interval: ratio.interval,
+        level: LEVEL,
+        method: METHOD.to_owned(),
+        pairs: ratio.pairs,
+    }
+}
+
+/// How the intervals are made.
+const METHOD: &str = "paired-log-ratio-t";

@@ -1,0 +1,91 @@
+//! The checks that can refuse a comparison: what was measured, the limit, and what to change.
+//!
+//! A gate that cannot be evaluated is `not_measured`, which is never the same as ok. Parity of the
+//! arms is in `parity`, the health of the measurement in `health`.
+
+mod health;
+mod parity;
+
+use recording::{Gate, GateStatus, Recording};
+
+use crate::join::ArmFigures;
+
+/// Every gate, in the order of its number. A gate that would refuse and whose id is in `allowed`
+/// gets the status `allowed` instead.
+pub fn evaluate(recording: &Recording, figures: &[ArmFigures], allowed: &[String]) -> Vec<Gate> {
+    let mut gates = vec![
+        parity::response_equality(recording),
+        parity::keep_alive(recording),
+        health::errors(recording),
+        health::client_saturation(recording),
+        health::server_count(),
+        health::a_a_control(),
+        health::probe_cost(recording),
+        health::lost_events(figures),
+        parity::tuning(recording),
+    ];
+    for gate in &mut gates {
+        if gate.status == GateStatus::Refuse && allowed.iter().any(|id| id == &gate.id) {
+            gate.status = GateStatus::Allowed;
+        }
+    }
+    gates
+}
+
+/// Lost events as a share of all events above which counts per request are not shown.
+pub const LOST_SHARE_LIMIT: f64 = 1e-5;
+
+/// Failed requests as a share of all finished ones above which a comparison is refused.
+pub const ERROR_SHARE_LIMIT: f64 = 1e-4;
+
+/// What a gate found.
+struct Finding {
+    status: GateStatus,
+    value: String,
+    fix: String,
+}
+
+impl Finding {
+    fn ok(value: String) -> Self {
+        Self {
+            status: GateStatus::Ok,
+            value,
+            fix: String::new(),
+        }
+    }
+
+    fn warn(value: String, fix: &str) -> Self {
+        Self {
+            status: GateStatus::Warn,
+            value,
+            fix: fix.to_owned(),
+        }
+    }
+
+    fn refuse(value: String, fix: String) -> Self {
+        Self {
+            status: GateStatus::Refuse,
+            value,
+            fix,
+        }
+    }
+
+    fn not_measured(why: &str, fix: &str) -> Self {
+        Self {
+            status: GateStatus::NotMeasured,
+            value: why.to_owned(),
+            fix: fix.to_owned(),
+        }
+    }
+
+    fn gate(self, id: &str, title: &str, limit: &str) -> Gate {
+        Gate {
+            id: id.to_owned(),
+            title: title.to_owned(),
+            status: self.status,
+            value: self.value,
+            limit: limit.to_owned(),
+            fix: self.fix,
+        }
+    }
+}

@@ -1,0 +1,335 @@
+//! Gates on the arms: do they answer the same, over the same connections, under the same settings?
+//!
+//! Every arm is held against the first one, the reference.
+
+use std::collections::BTreeSet;
+
+use recording::{Arm, ArmKind, Gate, GateStatus, Probes, Recording, ResponseShape};
+
+use super::Finding;
+use crate::figures::{counted, percent};
+use crate::metrics::good_rounds;
+
+/// G1: the same status, body, encoding and framing, and heads of about the same size.
+pub(super) fn response_equality(recording: &Recording) -> Gate {
+    let finding = match recording.arms.split_first() {
+        Some((first, others)) if !others.is_empty() => compare_responses(first, others),
+        _ => Finding::not_measured("there are no two arms", ""),
+    };
+    finding.gate(
+        "G1",
+        "response equality",
+        "same statuses, body hash, encoding and framing; body length within 1%; head within 64 B",
+    )
+}
+
+/// G4: as many requests over one connection on every arm.
+pub(super) fn keep_alive(recording: &Recording) -> Gate {
+    let reuse: Vec<(&str, Reuse)> = recording
+        .arms
+        .iter()
+        .filter_map(|arm| Some((arm.name.as_str(), Reuse::of(recording, &arm.name)?)))
+        .collect();
+    let finding = if reuse.len() < 2 || reuse.len() < recording.arms.len() {
+        Finding::not_measured("no good round for every arm", "")
+    } else {
+        let value = reuse
+            .iter()
+            .map(|(arm, reuse)| format!("{arm}: {}", reuse.describe()))
+            .collect::<Vec<_>>()
+            .join("; ");
+        let (_, first) = &reuse[0];
+        if reuse[1..].iter().all(|(_, other)| first.agrees(other)) {
+            Finding::ok(value)
+        } else {
+            Finding::refuse(
+                value,
+                "give every server the same keep-alive limit (nginx: keepalive_requests), or let \
+                 the client close: --requests-per-connection N below the lowest limit"
+                    .to_owned(),
+            )
+        }
+    };
+    finding.gate(
+        "G4",
+        "keep-alive parity",
+        "requests per connection within 5%, or more than 1000 on both",
+    )
+}
+
+/// G14: settings that a recipe declares, side by side.
+pub(super) fn tuning(recording: &Recording) -> Gate {
+    let rows = differing_settings(&recording.arms);
+    let declared = recording
+        .arms
+        .iter()
+        .filter(|arm| !arm.settings.is_empty())
+        .count();
+    let (differing, undeclared): (Vec<_>, Vec<_>) = rows.into_iter().partition(SettingRow::differs);
+    let finding = if !differing.is_empty() {
+        let value = differing
+            .iter()
+            .map(SettingRow::describe)
+            .collect::<Vec<_>>()
+            .join("; ");
+        Finding::warn(
+            value,
+            "make the settings equal, or read the result with them in mind",
+        )
+    } else if declared < recording.arms.len() || !undeclared.is_empty() {
+        let arms: Vec<&str> = recording
+            .arms
+            .iter()
+            .filter(|arm| arm.settings.is_empty())
+            .map(|arm| arm.name.as_str())
+            .collect();
+        let value = if arms.is_empty() {
+            let keys: Vec<&str> = undeclared.iter().map(|row| row.key.as_str()).collect();
+            format!("declared on one side only: {}", keys.join(", "))
+        } else {
+            format!("no settings declared by {}", arms.join(", "))
+        };
+        Finding::not_measured(&value, "compare the configurations by eye")
+    } else {
+        Finding::ok(format!(
+            "{} equal",
+            counted(recording.arms[0].settings.len(), "setting")
+        ))
+    };
+    finding.gate("G14", "tuning parity", "declared settings equal")
+}
+
+/// One setting over all arms.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SettingRow {
+    /// What is set.
+    pub key: String,
+    /// The value of each arm, in their order; `None` where an arm does not declare it.
+    pub values: Vec<Option<String>>,
+}
+
+impl SettingRow {
+    /// Whether two arms declare different values.
+    pub fn differs(&self) -> bool {
+        self.values.iter().flatten().collect::<BTreeSet<_>>().len() > 1
+    }
+
+    fn describe(&self) -> String {
+        let values: Vec<&str> = self
+            .values
+            .iter()
+            .map(|value| value.as_deref().unwrap_or("-"))
+            .collect();
+        format!("{} {}", self.key, values.join("|"))
+    }
+}
+
+/// The settings that are not declared equal by every arm, in the order of their first appearance.
+pub fn differing_settings(arms: &[Arm]) -> Vec<SettingRow> {
+    let mut keys: Vec<&str> = Vec::new();
+    for setting in arms.iter().flat_map(|arm| &arm.settings) {
+        if !keys.contains(&setting.key.as_str()) {
+            keys.push(&setting.key);
+        }
+    }
+    let value_of = |arm: &Arm, key: &str| {
+        arm.settings
+            .iter()
+            .find(|setting| setting.key == key)
+            .map(|setting| setting.value.clone())
+    };
+    keys.into_iter()
+        .map(|key| SettingRow {
+            key: key.to_owned(),
+            values: arms.iter().map(|arm| value_of(arm, key)).collect(),
+        })
+        .filter(|row| row.differs() || row.values.iter().any(Option::is_none))
+        .collect()
+}
+
+/// How many requests one connection carried, as bounds: connections that are open at both edges of
+/// a window hide how far they had come.
+#[derive(Clone, Copy, Debug)]
+struct Reuse {
+    finished: f64,
+    closed: f64,
+    /// Connections that an edge may have cut, over all rounds.
+    cut: f64,
+}
+
+impl Reuse {
+    fn of(recording: &Recording, arm: &str) -> Option<Self> {
+        let mut sum = Self {
+            finished: 0.0,
+            closed: 0.0,
+            cut: 0.0,
+        };
+        let rounds = [Probes::Off, Probes::On];
+        for round in rounds
+            .into_iter()
+            .flat_map(|probes| good_rounds(recording, arm, probes))
+        {
+            let Some(load) = &round.load else { continue };
+            let connections = &load.connections;
+            sum.finished += (load.ledger.ok + load.ledger.failed_total()) as f64;
+            sum.closed += (connections.closed_by_plan
+                + connections.closed_idle
+                + connections.closed_by_server
+                + connections.closed_by_failure) as f64;
+            sum.cut += f64::from(connections.asked);
+        }
+        (sum.finished > 0.0).then_some(sum)
+    }
+
+    /// The least and the most requests per connection that the counts allow.
+    fn bounds(&self) -> (f64, f64) {
+        let high = if self.closed > self.cut {
+            self.finished / (self.closed - self.cut)
+        } else {
+            f64::INFINITY
+        };
+        (self.finished / (self.closed + self.cut), high)
+    }
+
+    fn agrees(&self, other: &Self) -> bool {
+        let ((low, high), (other_low, other_high)) = (self.bounds(), other.bounds());
+        let many = |reuse: &Self| reuse.closed == 0.0 || reuse.finished / reuse.closed > 1000.0;
+        (low <= other_high * 1.05 && other_low <= high * 1.05) || (many(self) && many(other))
+    }
+
+    fn describe(&self) -> String {
+        if self.closed == 0.0 {
+            format!("{:.0} requests, no connection closed", self.finished)
+        } else {
+            format!("{:.1} requests per connection", self.finished / self.closed)
+        }
+    }
+}
+
+fn compare_responses(first: &Arm, others: &[Arm]) -> Finding {
+    let Some(reference) = &first.response else {
+        return Finding::not_measured(&format!("no parity check of {}", first.name), "");
+    };
+    let mut broken = Vec::new();
+    let mut notes = Vec::new();
+    for arm in others {
+        let Some(response) = &arm.response else {
+            return Finding::not_measured(&format!("no parity check of {}", arm.name), "");
+        };
+        let label = format!("{}|{}", first.name, arm.name);
+        broken.extend(
+            response_differences(reference, response)
+                .into_iter()
+                .map(|difference| format!("{label}: {difference}")),
+        );
+        let headers = header_differences(reference, response);
+        if !headers.is_empty() {
+            notes.push(format!("{label}: headers differ: {}", headers.join(", ")));
+        }
+    }
+    let refused = !broken.is_empty();
+    if !refused {
+        broken.push(format!("body {} B equal", reference.body_bytes));
+    }
+    broken.extend(notes);
+    let value = broken.join("; ");
+    if refused {
+        let custom = others
+            .iter()
+            .chain([first])
+            .any(|arm| arm.kind != ArmKind::Recipe);
+        let what = if custom {
+            "make the servers"
+        } else {
+            "make the recipes' variants"
+        };
+        Finding::refuse(
+            value,
+            format!(
+                "{what} answer alike (same file, compression on or off on both), or accept the \
+                 difference with --allow-mismatch G1"
+            ),
+        )
+    } else {
+        Finding {
+            status: GateStatus::Ok,
+            value,
+            fix: String::new(),
+        }
+    }
+}
+
+/// What gates: each difference with both values.
+fn response_differences(a: &ResponseShape, b: &ResponseShape) -> Vec<String> {
+    let mut differences = Vec::new();
+    let statuses = |shape: &ResponseShape| {
+        shape
+            .statuses
+            .keys()
+            .map(ToString::to_string)
+            .collect::<Vec<_>>()
+            .join(" ")
+    };
+    if !a.statuses.keys().eq(b.statuses.keys()) {
+        differences.push(format!("status {}|{}", statuses(a), statuses(b)));
+    }
+    if a.body_sha256 != b.body_sha256 {
+        let short = |hash: &str| hash.chars().take(12).collect::<String>();
+        differences.push(format!(
+            "body sha256 {}|{}",
+            short(&a.body_sha256),
+            short(&b.body_sha256)
+        ));
+    }
+    let (long, short) = (
+        a.body_bytes.max(b.body_bytes),
+        a.body_bytes.min(b.body_bytes),
+    );
+    if (long - short) as f64 > 0.01 * long as f64 {
+        let share = percent((long - short) as f64 / long as f64);
+        differences.push(format!(
+            "body length {}|{} B, {share}",
+            a.body_bytes, b.body_bytes
+        ));
+    }
+    let encoding = |shape: &ResponseShape| shape.content_encoding.clone().unwrap_or("none".into());
+    if encoding(a) != encoding(b) {
+        differences.push(format!("Content-Encoding {}|{}", encoding(a), encoding(b)));
+    }
+    if a.framing != b.framing {
+        differences.push(format!("framing {}|{}", a.framing, b.framing));
+    }
+    if a.head_bytes.abs_diff(b.head_bytes) > 64 {
+        differences.push(format!("head {}|{} B", a.head_bytes, b.head_bytes));
+    }
+    differences
+}
+
+/// What is only shown: header names of one side, and values that differ. Date differs by nature.
+fn header_differences(a: &ResponseShape, b: &ResponseShape) -> Vec<String> {
+    let find = |shape: &ResponseShape, name: &str| {
+        let same = |(other, _): &&(String, String)| other.eq_ignore_ascii_case(name);
+        shape
+            .headers
+            .iter()
+            .find(same)
+            .map(|(_, value)| value.clone())
+    };
+    let mut differences = Vec::new();
+    for (name, value) in &a.headers {
+        if name.eq_ignore_ascii_case("date") {
+            continue;
+        }
+        match find(b, name) {
+            None => differences.push(format!("{name} only first")),
+            Some(other) if other != *value => differences.push(format!("{name} {value}|{other}")),
+            Some(_) => {}
+        }
+    }
+    for (name, _) in &b.headers {
+        if find(a, name).is_none() {
+            differences.push(format!("{name} only second"));
+        }
+    }
+    differences
+}

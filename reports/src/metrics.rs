@@ -1,0 +1,149 @@
+//! The scalar figures of one round, and their pairing over the rounds of two arms.
+//!
+//! It owns which rounds may be used: a failed round removes its pair from every statistic. It draws
+//! no conclusion.
+
+use std::collections::BTreeMap;
+
+use recording::{LatencyHistogram, Probes, Recording, Round};
+
+/// A figure of a round that arms are compared by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Metric {
+    /// Median latency of ok requests, ns.
+    LatencyP50,
+    /// 99th percentile of the latency of ok requests, ns.
+    LatencyP99,
+    /// CPU time of the server per completed request, ns.
+    ServerCpu,
+    /// Ok responses per second of the measured window.
+    Throughput,
+}
+
+impl Metric {
+    /// Every metric, in the order of the tables.
+    pub const ALL: [Self; 4] = [
+        Self::Throughput,
+        Self::ServerCpu,
+        Self::LatencyP50,
+        Self::LatencyP99,
+    ];
+
+    /// The name in a recording.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::LatencyP50 => "latency_p50_ns",
+            Self::LatencyP99 => "latency_p99_ns",
+            Self::ServerCpu => "server_cpu_ns_per_request",
+            Self::Throughput => "throughput_rps",
+        }
+    }
+
+    /// The figure of one round; `None` where it was not measured, or where the round has too few
+    /// requests to support a quantile.
+    pub fn of(self, round: &Round) -> Option<f64> {
+        let load = round.load.as_ref()?;
+        match self {
+            Self::LatencyP50 => supported_quantile(load.latency.as_ref()?, 0.5),
+            Self::LatencyP99 => supported_quantile(load.latency.as_ref()?, 0.99),
+            Self::ServerCpu => {
+                let requests = requests_under_cpu(round)?;
+                Some(round.server_cpu.as_ref()?.total_ns as f64 / requests)
+            }
+            Self::Throughput => {
+                let seconds = load.window.seconds();
+                (seconds > 0.0).then(|| load.ledger.ok as f64 / seconds)
+            }
+        }
+    }
+}
+
+/// The name under which the cost of the probes is compared: throughput with them over without.
+pub const PROBES_THROUGHPUT: &str = "probes_throughput";
+
+/// A quantile in ns, where at least `10 / (1 - q)` values support it (and ten for the lower half).
+pub fn supported_quantile(latency: &LatencyHistogram, quantile: f64) -> Option<f64> {
+    if (latency.count as f64) < quantile_support(quantile) {
+        return None;
+    }
+    let histogram = latency.to_hdr().ok()?;
+    Some(histogram.value_at_quantile(quantile) as f64)
+}
+
+/// Values that a published quantile needs.
+pub fn quantile_support(quantile: f64) -> f64 {
+    // Rounded: 1 - 0.999 is not exactly a thousandth.
+    (10.0 / (1.0 - quantile)).round()
+}
+
+/// Whether statistics may use a round.
+pub fn is_good(round: &Round) -> bool {
+    round.failed.is_none()
+}
+
+/// Good rounds of an arm with probes on or off.
+pub fn good_rounds<'a>(
+    recording: &'a Recording,
+    arm: &'a str,
+    probes: Probes,
+) -> impl Iterator<Item = &'a Round> {
+    recording
+        .rounds
+        .iter()
+        .filter(move |round| round.arm == arm && round.probes == probes && is_good(round))
+}
+
+/// The figures of two arms, pair by pair: probes off, both rounds good, both figures measured.
+pub fn paired(recording: &Recording, metric: Metric, a: &str, b: &str) -> (Vec<f64>, Vec<f64>) {
+    let left = by_pair(recording, metric, a, Probes::Off);
+    let right = by_pair(recording, metric, b, Probes::Off);
+    match_pairs(&left, &right)
+}
+
+/// Throughput of one arm with probes on and off, pair by pair.
+pub fn paired_probes(recording: &Recording, arm: &str) -> (Vec<f64>, Vec<f64>) {
+    let on = by_pair(recording, Metric::Throughput, arm, Probes::On);
+    let off = by_pair(recording, Metric::Throughput, arm, Probes::Off);
+    match_pairs(&on, &off)
+}
+
+/// Responses that the CPU time of a round was spent on; `None` where it was not read, or where
+/// nothing completed.
+pub(crate) fn requests_under_cpu(round: &Round) -> Option<f64> {
+    let load = round.load.as_ref()?;
+    let window = round.server_cpu.as_ref()?.window;
+    // By count nothing is in flight at either edge, so the ledger is exact; so it is where both
+    // windows are the same. Else the timeline says what completed while CPU time was read.
+    let by_count = load.plan.requests.is_some();
+    let requests = if by_count || window == load.window || load.timeline.completed.is_empty() {
+        load.ledger.ok as f64
+    } else {
+        load.timeline.completed_in(window)
+    };
+    (requests > 0.0).then_some(requests)
+}
+
+/// Values by pair. A pair with a failed round of this arm is left out; of several rounds of one
+/// pair the first counts.
+fn by_pair(recording: &Recording, metric: Metric, arm: &str, probes: Probes) -> BTreeMap<u32, f64> {
+    let mut values = BTreeMap::new();
+    let rounds = || {
+        recording
+            .rounds
+            .iter()
+            .filter(|r| r.arm == arm && r.probes == probes)
+    };
+    for round in rounds() {
+        let whole = rounds().all(|other| other.pair != round.pair || is_good(other));
+        if let Some(value) = metric.of(round).filter(|_| whole) {
+            values.entry(round.pair).or_insert(value);
+        }
+    }
+    values
+}
+
+fn match_pairs(left: &BTreeMap<u32, f64>, right: &BTreeMap<u32, f64>) -> (Vec<f64>, Vec<f64>) {
+    left.iter()
+        .filter_map(|(pair, a)| right.get(pair).map(|b| (*a, *b)))
+        .unzip()
+}

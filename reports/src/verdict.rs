@@ -1,0 +1,265 @@
+//! From an interval and a margin to one of five words.
+//!
+//! The words are the same in every format and in the exit code. A gate that refuses leaves no
+//! winner; an interval that is too wide says how many pairs would do.
+
+use recording::{Comparison, GateStatus, Recording, Verdict, VerdictWord};
+
+use crate::figures::{counted, interval, percent, ratio};
+use crate::metrics::{Metric, paired};
+use crate::statistics::{paired_ratio, pairs_needed};
+
+/// The level of every interval that a report shows.
+pub const LEVEL: f64 = 0.99;
+
+/// Pairs below which a verdict is called indicative.
+pub const PAIRS_FOR_A_CLAIM: u32 = 8;
+
+/// The word for one arm against the reference.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PairVerdict {
+    /// The reference arm.
+    pub a: String,
+    /// The other arm.
+    pub b: String,
+    /// The word.
+    pub word: VerdictWord,
+    /// The faster arm, where the word is `faster`.
+    pub winner: Option<String>,
+    /// Pairs of rounds that it rests on.
+    pub pairs: u32,
+    /// One sentence with the numbers.
+    pub text: String,
+}
+
+/// The verdict of a comparison, from its gates and comparisons; `None` for rounds by count, whose
+/// result is exact counts and no speed.
+pub fn verdict(recording: &Recording) -> Option<Verdict> {
+    let scenario = recording.scenario.as_ref()?;
+    let refused: Vec<String> = recording
+        .gates
+        .iter()
+        .filter(|gate| gate.status == GateStatus::Refuse)
+        .map(|gate| format!("{} {}: {}", gate.id, gate.title, gate.value))
+        .collect();
+    if !refused.is_empty() {
+        return Some(Verdict {
+            word: VerdictWord::NotComparable,
+            winner: None,
+            metric: Metric::Throughput.name().to_owned(),
+            text: format!("not comparable: {}", refused.join("; ")),
+            indicative: true,
+        });
+    }
+    if scenario.lock_step_requests.is_some() {
+        return None;
+    }
+    let pairs = pair_verdicts(recording);
+    let word = overall_word(&pairs)?;
+    let texts: Vec<&str> = pairs.iter().map(|pair| pair.text.as_str()).collect();
+    let controlled = recording
+        .gates
+        .iter()
+        .any(|gate| gate.id == "G10" && gate.status == GateStatus::Ok);
+    let enough = pairs.iter().all(|pair| pair.pairs >= PAIRS_FOR_A_CLAIM);
+    Some(Verdict {
+        word,
+        winner: overall_winner(&pairs),
+        metric: Metric::Throughput.name().to_owned(),
+        text: texts.join("; "),
+        indicative: !(controlled && enough),
+    })
+}
+
+/// The word for each arm against the first one, on throughput.
+pub fn pair_verdicts(recording: &Recording) -> Vec<PairVerdict> {
+    let margin = recording
+        .scenario
+        .as_ref()
+        .map_or(0.0, |scenario| scenario.margin);
+    let Some((first, others)) = recording.arms.split_first() else {
+        return Vec::new();
+    };
+    others
+        .iter()
+        .map(|other| {
+            let comparison = recording.comparisons.iter().find(|comparison| {
+                comparison.metric == Metric::Throughput.name()
+                    && comparison.a == first.name
+                    && comparison.b == other.name
+            });
+            match comparison {
+                Some(comparison) => judge(recording, comparison, margin),
+                None => PairVerdict {
+                    a: first.name.clone(),
+                    b: other.name.clone(),
+                    word: VerdictWord::Inconclusive,
+                    winner: None,
+                    pairs: 0,
+                    text: format!(
+                        "{} against {}: inconclusive, no pair of good rounds; more pairs needed",
+                        first.name, other.name
+                    ),
+                },
+            }
+        })
+        .collect()
+}
+
+/// The word that an interval of a ratio deserves under a margin.
+pub fn word(interval: Option<(f64, f64)>, margin: f64) -> VerdictWord {
+    let Some((low, high)) = interval else {
+        return VerdictWord::Inconclusive;
+    };
+    let (bottom, top) = (1.0 / (1.0 + margin), 1.0 + margin);
+    if low > top || high < bottom {
+        VerdictWord::Faster
+    } else if low > bottom && high < top {
+        VerdictWord::Equivalent
+    } else if low > 1.0 || high < 1.0 {
+        VerdictWord::Immaterial
+    } else {
+        VerdictWord::Inconclusive
+    }
+}
+
+fn judge(recording: &Recording, comparison: &Comparison, margin: f64) -> PairVerdict {
+    let word = word(comparison.interval, margin);
+    let a_leads = comparison.ratio >= 1.0;
+    let (leader, other) = if a_leads {
+        (&comparison.a, &comparison.b)
+    } else {
+        (&comparison.b, &comparison.a)
+    };
+    // The ratio is told from the side of the leader, so that it reads as "faster by".
+    let (lead, bounds) = if a_leads {
+        (comparison.ratio, comparison.interval)
+    } else {
+        (
+            1.0 / comparison.ratio,
+            comparison
+                .interval
+                .map(|(low, high)| (1.0 / high, 1.0 / low)),
+        )
+    };
+    let evidence = format!(
+        "{} {} CI, {}",
+        interval(bounds),
+        percent(comparison.level),
+        counted(comparison.pairs as usize, "pair")
+    );
+    let ratio_text = format!("{}x", ratio(lead));
+    let text = match word {
+        VerdictWord::Faster => format!("{leader} faster than {other} by {ratio_text}  {evidence}"),
+        VerdictWord::Equivalent => format!(
+            "{} and {} equivalent within {}: {ratio_text}  {evidence}",
+            comparison.a,
+            comparison.b,
+            percent(margin)
+        ),
+        VerdictWord::Immaterial => format!(
+            "{leader} ahead of {other}, established but not beyond the margin of {}: \
+             {ratio_text}  {evidence}",
+            percent(margin)
+        ),
+        VerdictWord::Inconclusive | VerdictWord::NotComparable => format!(
+            "{} against {}: inconclusive, {}: {leader} at {ratio_text}  {evidence}",
+            comparison.a,
+            comparison.b,
+            more_pairs(recording, comparison, margin)
+        ),
+    };
+    PairVerdict {
+        a: comparison.a.clone(),
+        b: comparison.b.clone(),
+        word,
+        winner: (word == VerdictWord::Faster).then(|| leader.clone()),
+        pairs: comparison.pairs,
+        text,
+    }
+}
+
+/// How many pairs would make the interval narrow enough to tell, from the spread seen.
+fn more_pairs(recording: &Recording, comparison: &Comparison, margin: f64) -> String {
+    let (a, b) = paired(recording, Metric::Throughput, &comparison.a, &comparison.b);
+    let target = (margin / 2.0).max(0.01);
+    let needed = paired_ratio(&a, &b, comparison.level)
+        .and_then(|ratio| ratio.log_deviation)
+        .and_then(|deviation| pairs_needed(deviation, target, comparison.level));
+    match needed {
+        Some(needed) if needed > comparison.pairs => {
+            let more = (needed - comparison.pairs) as usize;
+            format!("about {} needed", counted(more, "more pair"))
+        }
+        _ => "more pairs needed".to_owned(),
+    }
+}
+
+/// With several arms the word that claims least: a doubt about one arm is a doubt about the run.
+fn overall_word(pairs: &[PairVerdict]) -> Option<VerdictWord> {
+    let caution = |word: &VerdictWord| match word {
+        VerdictWord::NotComparable => 4,
+        VerdictWord::Inconclusive => 3,
+        VerdictWord::Faster => 2,
+        VerdictWord::Immaterial => 1,
+        VerdictWord::Equivalent => 0,
+    };
+    pairs.iter().map(|pair| pair.word).max_by_key(caution)
+}
+
+/// The arm that is faster than all others as far as comparisons with the reference can show it.
+fn overall_winner(pairs: &[PairVerdict]) -> Option<String> {
+    let reference = &pairs.first()?.a;
+    let beaten = |pair: &PairVerdict| pair.winner.as_ref() == Some(reference);
+    if pairs.iter().all(beaten) {
+        return Some(reference.clone());
+    }
+    // An arm that beats the reference also beats every arm that the reference beats.
+    let mut unbeaten = pairs.iter().filter(|pair| !beaten(pair));
+    match (unbeaten.next(), unbeaten.next()) {
+        (Some(only), None) => only.winner.clone(),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The five places where an interval can lie.
+    #[test]
+    fn words_follow_the_interval() {
+        for (interval, expected) in [
+            (Some((1.66, 1.71)), VerdictWord::Faster),
+            (Some((0.5, 0.6)), VerdictWord::Faster),
+            (Some((0.99, 1.01)), VerdictWord::Equivalent),
+            (Some((1.005, 1.015)), VerdictWord::Equivalent),
+            (Some((1.005, 1.05)), VerdictWord::Immaterial),
+            (Some((0.97, 0.999)), VerdictWord::Immaterial),
+            (Some((0.9, 1.1)), VerdictWord::Inconclusive),
+            (None, VerdictWord::Inconclusive),
+        ] {
+            assert_eq!(word(interval, 0.02), expected, "{interval:?}");
+        }
+    }
+
+    proptest! {
+        /// Swapping the arms inverts the interval and keeps the word.
+        #[test]
+        fn the_word_does_not_depend_on_the_order(
+            low in 0.5_f64..2.0,
+            width in 1.0001_f64..1.5,
+            margin in 0.001_f64..0.2,
+        ) {
+            let high = low * width;
+            let swapped = (1.0 / high, 1.0 / low);
+            // At the very edges of the band rounding decides; keep away from them.
+            let edges = [1.0, 1.0 + margin, 1.0 / (1.0 + margin)];
+            let near = edges.iter().any(|e| (low - e).abs() < 1e-9 || (high - e).abs() < 1e-9);
+            prop_assume!(!near);
+            prop_assert_eq!(word(Some((low, high)), margin), word(Some(swapped), margin));
+        }
+    }
+}
