@@ -132,6 +132,9 @@ pub(crate) fn grid(header: Vec<String>, rows: Vec<Vec<String>>, left: &[usize]) 
     text
 }
 
+/// Why writing into a string cannot fail.
+pub(crate) const WRITES: &str = "a string can grow";
+
 /// Columns of a label with the space behind it.
 const LABEL: usize = 9;
 

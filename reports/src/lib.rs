@@ -23,6 +23,7 @@ mod outcome;
 pub mod statistics;
 pub mod text;
 pub mod verdict;
+mod view;
 
 pub use analyse::{analyse, analyse_allowing};
 pub use clean::clean;

@@ -207,7 +207,7 @@ mod tests {
         assert!(close(geometric_mean(&[1.0, 100.0]).unwrap(), 10.0, 1e-12));
     }
 
-    /// Welch on logs against the textbook formula with s_a² = .02, s_b² = .005, n = 2 each:
+    /// Welch on logs against the textbook formula with variances .02 and .005, n = 2 each:
     /// error √.0125, freedom .0125²/(.01²+.0025²) = 1.470588.
     #[test]
     fn unpaired_ratio_matches_welch() {

@@ -10,6 +10,9 @@ use recording::{Gate, GateStatus, Recording};
 
 use crate::join::ArmFigures;
 
+pub(crate) use health::{client_busy, cpu_count, server_busy};
+pub(crate) use parity::{differing_settings, header_differences};
+
 /// Every gate, in the order of its number. A gate that would refuse and whose id is in `allowed`
 /// gets the status `allowed` instead.
 pub fn evaluate(recording: &Recording, figures: &[ArmFigures], allowed: &[String]) -> Vec<Gate> {

@@ -101,16 +101,16 @@ pub(super) fn tuning(recording: &Recording) -> Gate {
 
 /// One setting over all arms.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SettingRow {
+pub(crate) struct SettingRow {
     /// What is set.
-    pub key: String,
+    pub(crate) key: String,
     /// The value of each arm, in their order; `None` where an arm does not declare it.
-    pub values: Vec<Option<String>>,
+    pub(crate) values: Vec<Option<String>>,
 }
 
 impl SettingRow {
     /// Whether two arms declare different values.
-    pub fn differs(&self) -> bool {
+    pub(crate) fn differs(&self) -> bool {
         self.values.iter().flatten().collect::<BTreeSet<_>>().len() > 1
     }
 
@@ -125,7 +125,7 @@ impl SettingRow {
 }
 
 /// The settings that are not declared equal by every arm, in the order of their first appearance.
-pub fn differing_settings(arms: &[Arm]) -> Vec<SettingRow> {
+pub(crate) fn differing_settings(arms: &[Arm]) -> Vec<SettingRow> {
     let mut keys: Vec<&str> = Vec::new();
     for setting in arms.iter().flat_map(|arm| &arm.settings) {
         if !keys.contains(&setting.key.as_str()) {
@@ -222,7 +222,7 @@ fn compare_responses(first: &Arm, others: &[Arm]) -> Finding {
                 .into_iter()
                 .map(|difference| format!("{label}: {difference}")),
         );
-        let headers = header_differences(reference, response);
+        let headers = header_differences(first, arm).unwrap_or_default();
         if !headers.is_empty() {
             notes.push(format!("{label}: headers differ: {}", headers.join(", ")));
         }
@@ -305,8 +305,10 @@ fn response_differences(a: &ResponseShape, b: &ResponseShape) -> Vec<String> {
     differences
 }
 
-/// What is only shown: header names of one side, and values that differ. Date differs by nature.
-fn header_differences(a: &ResponseShape, b: &ResponseShape) -> Vec<String> {
+/// What is only shown: header names of one side, and values that differ, with the names of the
+/// arms. Date differs by nature. `None` without a parity check of both.
+pub(crate) fn header_differences(a: &Arm, b: &Arm) -> Option<Vec<String>> {
+    let (left, right) = (a.response.as_ref()?, b.response.as_ref()?);
     let find = |shape: &ResponseShape, name: &str| {
         let same = |(other, _): &&(String, String)| other.eq_ignore_ascii_case(name);
         shape
@@ -316,20 +318,20 @@ fn header_differences(a: &ResponseShape, b: &ResponseShape) -> Vec<String> {
             .map(|(_, value)| value.clone())
     };
     let mut differences = Vec::new();
-    for (name, value) in &a.headers {
+    for (name, value) in &left.headers {
         if name.eq_ignore_ascii_case("date") {
             continue;
         }
-        match find(b, name) {
-            None => differences.push(format!("{name} only first")),
+        match find(right, name) {
+            None => differences.push(format!("{name} only from {}", a.name)),
             Some(other) if other != *value => differences.push(format!("{name} {value}|{other}")),
             Some(_) => {}
         }
     }
-    for (name, _) in &b.headers {
-        if find(a, name).is_none() {
-            differences.push(format!("{name} only second"));
+    for (name, _) in &right.headers {
+        if find(left, name).is_none() {
+            differences.push(format!("{name} only from {}", b.name));
         }
     }
-    differences
+    Some(differences)
 }

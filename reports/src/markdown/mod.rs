@@ -1,1 +1,16 @@
+//! Reports for GitHub and forums: tables and `<details>`, no images, no raw HTML of others.
+//!
+//! A report has at most [`CHARACTERS_LIMIT`] characters. Rows are left out by priority, and every
+//! table says how many. All text of others is escaped so that it renders as itself: it opens no
+//! tag, no link, no mention and no table cell.
 
+mod compare;
+mod document;
+mod escape;
+mod load;
+mod profile;
+
+pub use compare::compare;
+pub use document::CHARACTERS_LIMIT;
+pub use load::load;
+pub use profile::profile;

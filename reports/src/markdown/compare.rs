@@ -1,0 +1,71 @@
+//! The comparison as Markdown.
+
+use recording::Recording;
+
+use super::document::{Document, Priority};
+use super::escape::{escape, fenced};
+use crate::join::join;
+use crate::layout::Footer;
+use crate::view::syscalls::{Extent, call_table};
+use crate::view::{self, compare as view_of};
+
+/// Renders an analysed comparison.
+pub fn compare(recording: &Recording, end: &Footer) -> String {
+    let figures = join(recording);
+    let mut document = Document::default();
+    document.text(&format!("### {}", escape(&view_of::title(recording))));
+    let mut top: Vec<view::Line> = view::partial(recording).into_iter().collect();
+    top.extend(view_of::verdict(recording));
+    top.extend(view_of::busy(recording));
+    document.list(Priority::Verdict, &top);
+    let environment = format!(
+        "{}  {}",
+        view_of::environment(recording),
+        view::machine(&recording.host)
+    );
+    document.text(&escape(&environment));
+    document.table(Priority::Verdict, &view_of::headline(recording, &figures));
+    document.list(Priority::Caveats, &view_of::gates(recording));
+
+    let extent = Extent {
+        rows: ROWS,
+        width: usize::MAX,
+    };
+    if view_of::hidden_by_loss(recording) {
+        document.text("Syscalls per request are hidden: too many events were lost (G12).");
+    } else if let Some(calls) = call_table(&figures, extent) {
+        document.text(&escape(&calls.heading));
+        document.table(Priority::Tables, &calls.table);
+        let mut notes: Vec<view::Line> = calls
+            .notes
+            .into_iter()
+            .map(|note| view::Line::new("note", note))
+            .collect();
+        notes.extend(view_of::waits(&figures));
+        document.list(Priority::Tables, &notes);
+    }
+    let mut caveats: Vec<view::Line> = view_of::probes(recording, &figures).into_iter().collect();
+    caveats.extend(view_of::failed_rounds(recording));
+    caveats.extend(view_of::headers(recording));
+    caveats.extend(view::warnings(recording));
+    let derived = view_of::derived_not_measured(recording, &figures);
+    caveats.extend(view::not_measured(recording, &derived));
+    document.list(Priority::Caveats, &caveats);
+    if let Some(settings) = view_of::settings(recording) {
+        document.table(Priority::Caveats, &settings);
+    }
+    document.details("all gates", &view_of::gate_table(recording));
+    for arm in &recording.arms {
+        for file in &arm.config {
+            let summary = format!("{} of {}", view::name(&file.name), view::name(&arm.name));
+            document.fenced_details(&summary, fenced(&file.text, LINE_LIMIT));
+        }
+    }
+    document.footer(end);
+    document.render()
+}
+
+/// Calls with a row of their own.
+const ROWS: usize = 60;
+/// Characters of a line of a configuration file.
+const LINE_LIMIT: usize = 300;

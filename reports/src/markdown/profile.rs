@@ -1,0 +1,32 @@
+//! A profile as Markdown.
+
+use recording::Recording;
+
+use super::document::{Document, Priority};
+use super::escape::escape;
+use crate::layout::Footer;
+use crate::view::{self, profile as view_of};
+
+/// Renders a profile.
+pub fn profile(recording: &Recording, end: &Footer) -> String {
+    let mut document = Document::default();
+    document.text("### profile");
+    let mut top: Vec<view::Line> = view::partial(recording).into_iter().collect();
+    let profile = view_of::profile(recording);
+    if let Some(profile) = profile {
+        top.extend(view_of::lines(profile));
+    } else {
+        top.push(view::Line::new("profile", "nothing was measured"));
+        top.extend(view::compare::failed_rounds(recording));
+    }
+    top.extend(view::warnings(recording));
+    top.extend(view::not_measured(recording, &[]));
+    document.list(Priority::Caveats, &top);
+    if let Some(profile) = profile {
+        document.table(Priority::Tables, &view_of::totals_table(profile));
+        document.details("per second", &view_of::rates(profile, usize::MAX));
+    }
+    document.text(&escape(&view::machine(&recording.host)));
+    document.footer(end);
+    document.render()
+}

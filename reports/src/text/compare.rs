@@ -1,0 +1,68 @@
+//! The comparison on a terminal: verdict first, at most 45 lines where there are few calls.
+
+use recording::Recording;
+
+use super::{footer, heading, lines, table};
+use crate::join::join;
+use crate::layout::{Footer, Style, Tone};
+use crate::view::syscalls::{Extent, call_table};
+use crate::view::{self, Line, compare as view_of};
+
+/// Renders an analysed comparison.
+pub fn compare(recording: &Recording, style: &Style, end: &Footer) -> String {
+    let style = *style;
+    let figures = join(recording);
+    let title = style.paint(
+        Tone::Strong,
+        &format!("compare {}", view_of::title(recording)),
+    );
+    let mut text = format!("{title}\n");
+    let mut top = vec![Line::new("", view_of::environment(recording))];
+    top.extend(view::partial(recording));
+    top.extend(view_of::verdict(recording));
+    top.extend(view_of::busy(recording));
+    top.extend(view_of::gates(recording));
+    text.push_str(&lines(style, &top));
+
+    let headline = view_of::headline(recording, &figures);
+    if !headline.rows.is_empty() {
+        text.push_str(&table(headline));
+    }
+    if view_of::hidden_by_loss(recording) {
+        text.push_str(&heading(
+            style,
+            "SYSCALLS PER REQUEST  hidden: too many events were lost, G12",
+        ));
+    } else if let Some(calls) = call_table(
+        &figures,
+        Extent {
+            rows: ROWS,
+            width: style.width,
+        },
+    ) {
+        text.push_str(&heading(style, &calls.heading));
+        text.push_str(&table(calls.table));
+        let notes: Vec<Line> = calls
+            .notes
+            .into_iter()
+            .map(|note| Line::new("note", note))
+            .collect();
+        text.push_str(&lines(style, &notes));
+        text.push_str(&lines(style, &view_of::waits(&figures)));
+    }
+    let mut bottom: Vec<Line> = view_of::probes(recording, &figures).into_iter().collect();
+    bottom.extend(view_of::failed_rounds(recording));
+    bottom.extend(view_of::headers(recording));
+    bottom.extend(view::warnings(recording));
+    let derived = view_of::derived_not_measured(recording, &figures);
+    bottom.extend(view::not_measured(recording, &derived));
+    text.push_str(&lines(style, &bottom));
+    if let Some(settings) = view_of::settings(recording) {
+        text.push_str(&table(settings));
+    }
+    text.push_str(&footer(style, end));
+    text
+}
+
+/// Calls with a row of their own: with all else the report then fits on 45 lines.
+const ROWS: usize = 12;

@@ -1,0 +1,42 @@
+//! A profile on a terminal: first the table that reads like `strace -c`, then what strace lacks.
+
+use recording::Recording;
+
+use super::{footer, lines, strace, table};
+use crate::layout::{Footer, Style, Tone};
+use crate::view::{self, profile as view_of};
+
+/// Renders a profile.
+pub fn profile(recording: &Recording, style: &Style, end: &Footer) -> String {
+    let style = *style;
+    let Some(profile) = view_of::profile(recording) else {
+        let mut all: Vec<view::Line> = view::partial(recording).into_iter().collect();
+        all.push(view::Line::toned(
+            "profile",
+            "nothing was measured",
+            Tone::Bad,
+        ));
+        all.extend(view::compare::failed_rounds(recording));
+        all.extend(view::not_measured(recording, &[]));
+        return lines(style, &all);
+    };
+    let mut text = strace::tables(profile, &recording.host.arch);
+    if text.is_empty() {
+        text.push_str("no call returned during the window\n");
+    }
+    text.push('\n');
+    let mut all: Vec<view::Line> = view::partial(recording).into_iter().collect();
+    all.extend(view_of::lines(profile));
+    all.extend(view::warnings(recording));
+    all.extend(view::not_measured(recording, &[]));
+    text.push_str(&lines(style, &all));
+    let rates = view_of::rates(profile, RATE_ROWS);
+    if !rates.rows.is_empty() {
+        text.push_str(&table(rates));
+    }
+    text.push_str(&footer(style, end));
+    text
+}
+
+/// Calls in the table of rates; the first table has them all.
+const RATE_ROWS: usize = 20;

@@ -1,0 +1,165 @@
+//! What a report says, before any format lays it out.
+//!
+//! Text and Markdown print the same figures because both take them from here. Everything that
+//! leaves this module is clean: no format has to remember to sanitise, only to escape.
+
+pub(crate) mod compare;
+pub(crate) mod load;
+pub(crate) mod profile;
+pub(crate) mod syscalls;
+
+use recording::{Host, NotMeasured, Recording, Warning};
+
+use crate::clean::clean_to;
+use crate::layout::Tone;
+
+/// A line with a label.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Line {
+    /// One short word.
+    pub(crate) label: &'static str,
+    /// The rest.
+    pub(crate) text: String,
+    /// How it is to be read.
+    pub(crate) tone: Option<Tone>,
+}
+
+impl Line {
+    pub(crate) fn new(label: &'static str, text: impl Into<String>) -> Self {
+        Self {
+            label,
+            text: text.into(),
+            tone: None,
+        }
+    }
+
+    pub(crate) fn toned(label: &'static str, text: impl Into<String>, tone: Tone) -> Self {
+        Self {
+            label,
+            text: text.into(),
+            tone: Some(tone),
+        }
+    }
+}
+
+/// A table whose cells are ready to print.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Table {
+    pub(crate) header: Vec<String>,
+    pub(crate) rows: Vec<Vec<String>>,
+    /// Columns that are aligned to the left, besides the first.
+    pub(crate) left: Vec<usize>,
+}
+
+/// A name that somebody else chose, fit for a table cell.
+pub(crate) fn name(text: &str) -> String {
+    clean_to(text, 40)
+}
+
+/// A sentence that somebody else wrote.
+pub(crate) fn sentence(text: &str) -> String {
+    clean_to(text, 400)
+}
+
+/// Cells that are missing.
+pub(crate) const ABSENT: &str = "-";
+
+/// A figure, or the sign that it is absent.
+pub(crate) fn or_absent<T>(value: Option<T>, print: impl FnOnce(T) -> String) -> String {
+    value.map_or_else(|| ABSENT.to_owned(), print)
+}
+
+/// Every warning of a recording and of its halves, each once, with how often it was given.
+pub(crate) fn warnings(recording: &Recording) -> Vec<Line> {
+    let rounds = recording.rounds.iter();
+    let of_halves = rounds.flat_map(|round| {
+        let load = round.load.iter().flat_map(|load| &load.warnings);
+        load.chain(round.profile.iter().flat_map(|profile| &profile.warnings))
+    });
+    let mut counted: Vec<(&Warning, usize)> = Vec::new();
+    for warning in recording.warnings.iter().chain(of_halves) {
+        match counted.iter_mut().find(|(known, _)| *known == warning) {
+            Some((_, count)) => *count += 1,
+            None => counted.push((warning, 1)),
+        }
+    }
+    counted
+        .into_iter()
+        .map(|(warning, count)| {
+            let times = if count > 1 {
+                format!(" ({count} times)")
+            } else {
+                String::new()
+            };
+            Line::toned(
+                "warning",
+                format!("{}{times}", sentence(&warning.text)),
+                Tone::Caution,
+            )
+        })
+        .collect()
+}
+
+/// Everything that was not measured, each once, with its reason and remedy.
+pub(crate) fn not_measured(recording: &Recording, derived: &[NotMeasured]) -> Vec<Line> {
+    let of_rounds = recording.rounds.iter().flat_map(|round| {
+        round
+            .profile
+            .iter()
+            .flat_map(|profile| &profile.not_measured)
+    });
+    let mut lines: Vec<Line> = Vec::new();
+    let derived_known = |what: &str| recording.not_measured.iter().any(|item| item.what == what);
+    let derived = derived.iter().filter(|item| !derived_known(&item.what));
+    for item in recording
+        .not_measured
+        .iter()
+        .chain(of_rounds)
+        .chain(derived)
+    {
+        let remedy = item
+            .remedy
+            .as_ref()
+            .map_or(String::new(), |remedy| format!(" ({})", sentence(remedy)));
+        let text = format!(
+            "{}: not measured: {}{remedy}",
+            name(&item.what),
+            sentence(&item.why)
+        );
+        if !lines.iter().any(|line| line.text == text) {
+            lines.push(Line::toned("missing", text, Tone::Caution));
+        }
+    }
+    lines
+}
+
+/// The end of a partial run.
+pub(crate) fn partial(recording: &Recording) -> Option<Line> {
+    let partial = recording.partial.as_ref()?;
+    let text = format!(
+        "the run ended early: {}; figures cover what was done",
+        sentence(&partial.why)
+    );
+    Some(Line::toned("PARTIAL", text, Tone::Bad))
+}
+
+/// The machine in one line.
+pub(crate) fn machine(host: &Host) -> String {
+    let mut parts = vec![format!(
+        "kernel {} {}",
+        name(&host.kernel),
+        name(&host.arch)
+    )];
+    let cpus = format!("{} CPUs", host.cpus);
+    parts.push(match &host.cpu_model {
+        Some(model) => format!("{cpus}, {}", name(model)),
+        None => cpus,
+    });
+    parts.extend(host.virtualization.as_ref().map(|kind| name(kind)));
+    parts.extend(
+        host.governor
+            .as_ref()
+            .map(|governor| format!("governor {}", name(governor))),
+    );
+    parts.join("  ")
+}

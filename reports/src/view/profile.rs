@@ -1,0 +1,418 @@
+//! What a profile says beyond its table of calls: rates, errors, waits, what was in flight, what
+//! was lost, and what the measurement cost.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use recording::{CallRow, Detail, InFlightCall, LostClass, Profile, Recording, TimeStats};
+
+use super::compare::range;
+use super::{ABSENT, Line, Table, name, or_absent, sentence};
+use crate::figures::{bytes, counted, grouped, micros, percent, rate, span};
+use crate::layout::{Tone, WRITES};
+
+/// The profile of a recording: the first round that has one.
+pub(crate) fn profile(recording: &Recording) -> Option<&Profile> {
+    recording
+        .rounds
+        .iter()
+        .find_map(|round| round.profile.as_ref())
+}
+
+/// Everything that fits on labelled lines.
+pub(crate) fn lines(profile: &Profile) -> Vec<Line> {
+    let mut lines = vec![window(profile), totals(profile)];
+    lines.extend(times_missing(profile));
+    lines.extend(errors(profile));
+    lines.extend(waits(profile));
+    lines.extend(in_flight(
+        "started",
+        "in flight at start",
+        &profile.in_flight_at_start,
+    ));
+    lines.extend(in_flight(
+        "open",
+        "in flight at end, not counted",
+        &profile.in_flight_at_end,
+    ));
+    lines.extend(never_returned(profile));
+    lines.push(cpu(profile));
+    lines.push(cost(profile));
+    lines.push(lost(profile));
+    lines.push(processes(profile));
+    lines
+}
+
+/// The table of calls with its totals, times as measured.
+pub(crate) fn totals_table(profile: &Profile) -> Table {
+    let timed = profile.detail >= Detail::Times;
+    let mut header = vec!["call", "calls", "errors"];
+    if timed {
+        header.extend(["time", "us/call"]);
+    }
+    let mut rows: Vec<&CallRow> = profile.calls.iter().filter(|row| row.count > 0).collect();
+    let spent = |row: &CallRow| row.time.as_ref().map_or(0, |time| time.ns_total);
+    rows.sort_by_key(|row| std::cmp::Reverse((spent(row), row.count)));
+    let mut table = Table {
+        header: header.into_iter().map(str::to_owned).collect(),
+        ..Table::default()
+    };
+    let several_abis = rows.iter().any(|row| row.abi != rows[0].abi);
+    for row in rows {
+        let call = if several_abis {
+            format!("{} ({:?})", name(&row.name), row.abi).to_lowercase()
+        } else {
+            name(&row.name)
+        };
+        let errors = row.error_count();
+        let errors = if errors == 0 {
+            String::new()
+        } else {
+            grouped(errors)
+        };
+        let mut cells = vec![call, grouped(row.count), errors];
+        if timed {
+            let time = row.time.as_ref().filter(|time| time.timed > 0);
+            cells.push(or_absent(time, |time| span(time.ns_total as f64)));
+            cells.push(or_absent(time, |time| {
+                micros(time.ns_total as f64 / time.timed as f64)
+            }));
+        }
+        table.rows.push(cells);
+    }
+    table
+}
+
+/// Per call and second, with the distribution of its time where it was measured.
+pub(crate) fn rates(profile: &Profile, limit: usize) -> Table {
+    let seconds = profile.window.seconds();
+    let timed = profile.detail >= Detail::Times;
+    let mut header = vec!["call", "calls/s", "errors/s", "bytes/s", "B/call"];
+    if timed {
+        header.extend(["min", "p50 in", "p99 in", "max"]);
+    }
+    let mut rows: Vec<&CallRow> = profile.calls.iter().filter(|row| row.count > 0).collect();
+    rows.sort_by(|a, b| b.count.cmp(&a.count).then(a.name.cmp(&b.name)));
+    let per_second = |count: u64| {
+        if seconds > 0.0 {
+            rate(count as f64 / seconds)
+        } else {
+            ABSENT.to_owned()
+        }
+    };
+    let rows = rows
+        .into_iter()
+        .take(limit)
+        .map(|row| {
+            let errors = row.error_count();
+            let successful = row.count.saturating_sub(errors);
+            let mut cells = vec![
+                name(&row.name),
+                per_second(row.count),
+                if errors == 0 {
+                    String::new()
+                } else {
+                    per_second(errors)
+                },
+                row.bytes
+                    .filter(|_| seconds > 0.0)
+                    .map_or(String::new(), |total| bytes(total as f64 / seconds)),
+                row.bytes
+                    .filter(|_| successful > 0)
+                    .map_or(String::new(), |total| {
+                        bytes(total as f64 / successful as f64)
+                    }),
+            ];
+            if timed {
+                cells.extend(time_cells(row.time.as_ref()));
+            }
+            cells
+        })
+        .collect();
+    Table {
+        header: header.into_iter().map(str::to_owned).collect(),
+        rows,
+        left: Vec::new(),
+    }
+}
+
+fn time_cells(time: Option<&TimeStats>) -> [String; 4] {
+    let bucket = |quantile: f64| {
+        let found = time.and_then(|time| time.histogram.quantile_range(quantile));
+        or_absent(found, |(low, high)| {
+            format!("{}-{}", span(low as f64), span(high as f64))
+        })
+    };
+    let edge = |value: Option<u64>| or_absent(value, |ns| span(ns as f64));
+    [
+        edge(time.and_then(|time| time.ns_min)),
+        bucket(0.5),
+        bucket(0.99),
+        edge(time.and_then(|time| time.ns_max)),
+    ]
+}
+
+fn window(profile: &Profile) -> Line {
+    let detail = match profile.detail {
+        Detail::Floor => "floor (nothing is counted)",
+        Detail::Counts => "counts",
+        Detail::Times => "times (wall clock inside each call)",
+    };
+    let mut text = format!(
+        "{:.3} s, detail {detail}, copying the counters took {}",
+        profile.window.seconds(),
+        span(profile.boundary_ns as f64)
+    );
+    if let Some(why) = &profile.ended_early {
+        write!(text, "; ended early: {}", sentence(why)).expect(WRITES);
+    }
+    Line::new("window", text)
+}
+
+fn totals(profile: &Profile) -> Line {
+    let seconds = profile.window.seconds();
+    let calls: u64 = profile.calls.iter().map(|row| row.count).sum();
+    let errors: u64 = profile.calls.iter().map(CallRow::error_count).sum();
+    if seconds <= 0.0 {
+        return Line::new("rate", "the window is empty");
+    }
+    let per_second = |count: u64| rate(count as f64 / seconds);
+    Line::new(
+        "rate",
+        format!(
+            "{} calls/s, {} errors/s",
+            per_second(calls),
+            per_second(errors)
+        ),
+    )
+}
+
+fn times_missing(profile: &Profile) -> Option<Line> {
+    (profile.detail < Detail::Times).then(|| {
+        Line::new(
+            "times",
+            format!("{ABSENT} above: not measured at detail counts (run with --detail times)"),
+        )
+    })
+}
+
+/// Errors by name, the most frequent call first.
+fn errors(profile: &Profile) -> Option<Line> {
+    let mut rows: Vec<&CallRow> = profile
+        .calls
+        .iter()
+        .filter(|row| row.error_count() > 0)
+        .collect();
+    rows.sort_by_key(|row| std::cmp::Reverse(row.error_count()));
+    let hidden = rows.len().saturating_sub(ERROR_ROWS);
+    let mut parts: Vec<String> = rows
+        .into_iter()
+        .take(ERROR_ROWS)
+        .map(|row| {
+            let mut errors: Vec<_> = row.errors.iter().filter(|(_, count)| **count > 0).collect();
+            errors.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
+            let errors: Vec<String> = errors
+                .into_iter()
+                .map(|(errno, count)| format!("{} {}", name(errno), grouped(*count)))
+                .collect();
+            format!("{} {}", name(&row.name), errors.join(" "))
+        })
+        .collect();
+    if hidden > 0 {
+        parts.push(format!("{} more", counted(hidden, "call")));
+    }
+    (!parts.is_empty()).then(|| Line::new("errors", parts.join("; ")))
+}
+
+fn waits(profile: &Profile) -> Vec<Line> {
+    profile
+        .waits
+        .iter()
+        .map(|wait| {
+            let mut text = format!("{} {} wakes", name(&wait.name), grouped(wait.wakes));
+            if wait.wakes > 0 {
+                let mean = wait.events as f64 / wait.wakes as f64;
+                write!(text, ", {} events per wake", rate(mean)).expect(WRITES);
+            }
+            if let Some((low, high)) = wait.events_per_wake.quantile_range(0.5) {
+                write!(text, " (median {})", range(low, high)).expect(WRITES);
+            }
+            write!(
+                text,
+                ", {} without an event, {} interrupted",
+                grouped(wait.timeouts),
+                grouped(wait.interrupted)
+            )
+            .expect(WRITES);
+            if let Some(ns) = wait.ns_total {
+                write!(text, ", {} inside", span(ns as f64)).expect(WRITES);
+            }
+            Line::new("waits", text)
+        })
+        .collect()
+}
+
+/// Calls in flight at an edge, by name, with the oldest of each.
+fn in_flight(label: &'static str, title: &str, calls: &[InFlightCall]) -> Option<Line> {
+    let mut by_name: BTreeMap<&str, (usize, &InFlightCall)> = BTreeMap::new();
+    for call in calls {
+        let entry = by_name.entry(&call.name).or_insert((0, call));
+        entry.0 += 1;
+        if call.age_ns > entry.1.age_ns {
+            entry.1 = call;
+        }
+    }
+    let parts: Vec<String> = by_name
+        .into_iter()
+        .map(|(call, (count, oldest))| {
+            let age = oldest.age_ns.map_or_else(
+                || "age not measured".to_owned(),
+                |age| {
+                    format!(
+                        "longest {} in pid {} tid {}",
+                        span(age as f64),
+                        oldest.pid,
+                        oldest.tid
+                    )
+                },
+            );
+            format!("{} {} ({age})", name(call), counted(count, "time"))
+        })
+        .collect();
+    (!parts.is_empty()).then(|| Line::new(label, format!("{title}: {}", parts.join("; "))))
+}
+
+fn never_returned(profile: &Profile) -> Option<Line> {
+    let mut parts = Vec::new();
+    for row in profile.calls.iter().filter(|row| row.no_return > 0) {
+        parts.push(format!("{} {}", name(&row.name), grouped(row.no_return)));
+    }
+    for row in profile.calls.iter().filter(|row| row.died_in_call > 0) {
+        parts.push(format!(
+            "killed inside {} {}",
+            name(&row.name),
+            grouped(row.died_in_call)
+        ));
+    }
+    (!parts.is_empty()).then(|| {
+        Line::new(
+            "ended",
+            format!("not counted above, never returned: {}", parts.join("; ")),
+        )
+    })
+}
+
+fn cpu(profile: &Profile) -> Line {
+    let text = match profile.cpu_ns {
+        None => "of the target: not measured, a process ended before it could be read".to_owned(),
+        Some(ns) => {
+            let share = ns as f64 / (profile.window.length_ns().max(1)) as f64;
+            format!(
+                "of the target: {}, {} of one CPU",
+                span(ns as f64),
+                percent(share)
+            )
+        }
+    };
+    Line::new("cpu", text)
+}
+
+fn cost(profile: &Profile) -> Line {
+    let cost = &profile.cost;
+    Line::new(
+        "our cost",
+        format!(
+            "{} program runs on the target's calls, reader {} CPU, maps {}, attached in {}",
+            grouped(cost.target_events),
+            span(cost.reader_cpu_ns as f64),
+            bytes(cost.map_bytes as f64),
+            span(cost.attach_ns as f64)
+        ),
+    )
+}
+
+fn lost(profile: &Profile) -> Line {
+    let classes: Vec<String> = LostClass::ALL
+        .iter()
+        .filter_map(|class| {
+            let count = profile.lost.0.get(class).filter(|count| **count > 0)?;
+            Some(format!("{} {}", grouped(*count), class.describe()))
+        })
+        .collect();
+    if classes.is_empty() {
+        Line::new("lost", "nothing")
+    } else {
+        Line::toned("LOST", classes.join("; "), Tone::Bad)
+    }
+}
+
+fn processes(profile: &Profile) -> Line {
+    let threads: u64 = profile
+        .processes
+        .iter()
+        .filter_map(|process| process.threads)
+        .map(u64::from)
+        .sum();
+    let ended = profile
+        .processes
+        .iter()
+        .filter(|process| process.ended)
+        .count();
+    let mut groups: BTreeMap<(String, String), Vec<u32>> = BTreeMap::new();
+    for process in &profile.processes {
+        let comm = process
+            .comm
+            .as_ref()
+            .map_or("(gone)".to_owned(), |comm| name(comm));
+        let container = process
+            .container
+            .as_ref()
+            .map_or(String::new(), |c| name(c));
+        groups
+            .entry((comm, container))
+            .or_default()
+            .push(process.pid);
+    }
+    let parts: Vec<String> = groups
+        .into_iter()
+        .map(|((comm, container), pids)| {
+            let more = if pids.len() > PIDS {
+                format!(" and {} more", pids.len() - PIDS)
+            } else {
+                String::new()
+            };
+            let shown: Vec<String> = pids.iter().take(PIDS).map(ToString::to_string).collect();
+            let place = if container.is_empty() {
+                String::new()
+            } else {
+                format!(" in {container}")
+            };
+            format!("{comm} {}{more}{place}", shown.join(" "))
+        })
+        .collect();
+    let follow = if profile.follow {
+        "children followed"
+    } else {
+        "children not followed"
+    };
+    let mut text = format!(
+        "{}, {}, {follow}",
+        match profile.processes.len() {
+            1 => "1 process".to_owned(),
+            count => format!("{count} processes"),
+        },
+        counted(usize::try_from(threads).unwrap_or(usize::MAX), "thread")
+    );
+    if ended > 0 {
+        write!(text, ", {ended} ended").expect(WRITES);
+    }
+    if !parts.is_empty() {
+        write!(text, ": {}", parts.join("; ")).expect(WRITES);
+    }
+    Line::new("target", text)
+}
+
+/// Calls whose errors are named; more would push what follows off the screen.
+const ERROR_ROWS: usize = 12;
+/// Process ids that are named per program.
+const PIDS: usize = 8;

@@ -1,0 +1,360 @@
+//! The table of calls per request, arm beside arm.
+//!
+//! It owns the order (what differs most in cost comes first) and what is folded into one row. Time
+//! inside a waiting call is sleep and no cost: such a call is ranked by its count only.
+
+use std::cmp::Ordering;
+use std::collections::BTreeSet;
+
+use recording::Abi;
+
+use super::{ABSENT, Table, name, or_absent};
+use crate::figures::{bytes, counted, micros, per_request};
+use crate::join::{ArmFigures, CallFigures};
+
+/// The calls of all arms.
+#[derive(Debug)]
+pub(crate) struct CallTable {
+    /// What the columns are, in words.
+    pub(crate) heading: String,
+    pub(crate) table: Table,
+    /// What has to be known to read it.
+    pub(crate) notes: Vec<String>,
+}
+
+/// How much of the table is wanted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Extent {
+    /// Calls that get a row of their own; the rest is one row.
+    pub(crate) rows: usize,
+    /// Columns of text that it may fill.
+    pub(crate) width: usize,
+}
+
+/// The table; `None` where no arm was profiled.
+pub(crate) fn call_table(figures: &[ArmFigures], extent: Extent) -> Option<CallTable> {
+    if figures.iter().all(|arm| arm.requests.is_none()) {
+        return None;
+    }
+    let layout = Layout::of(figures, extent.width);
+    let mut rows = rows(figures, layout.timed);
+    rows.sort_by(Row::by_cost);
+    let folded = if rows.len() > extent.rows {
+        rows.split_off(extent.rows)
+    } else {
+        Vec::new()
+    };
+
+    let several_abis = rows.iter().chain(&folded).any(|row| row.abi != rows[0].abi);
+    let mut table = Table {
+        header: layout.header(figures),
+        ..Table::default()
+    };
+    table.rows.extend(rows.iter().map(|row| {
+        let label = if several_abis {
+            format!("{} ({:?})", name(row.name), row.abi).to_lowercase()
+        } else {
+            name(row.name)
+        };
+        layout.cells(
+            label,
+            &row.calls.iter().map(|c| Cell::of(*c)).collect::<Vec<_>>(),
+            row.waits(),
+        )
+    }));
+    if !folded.is_empty() {
+        let label = format!("({} more)", folded.len());
+        let cells = (0..figures.len()).map(|arm| Cell::sum(folded.iter().map(|r| r.calls[arm])));
+        table
+            .rows
+            .push(layout.cells(label, &cells.collect::<Vec<_>>(), false));
+    }
+    let all = || rows.iter().chain(&folded);
+    let total = (0..figures.len()).map(|arm| Cell::sum(all().map(|r| r.calls[arm])));
+    table
+        .rows
+        .push(layout.cells("all".to_owned(), &total.collect::<Vec<_>>(), false));
+
+    Some(CallTable {
+        heading: heading(figures, layout.timed),
+        notes: notes(figures, &layout, all().any(Row::waits)),
+        table,
+    })
+}
+
+/// One call of all arms.
+struct Row<'a> {
+    abi: Abi,
+    name: &'a str,
+    calls: Vec<Option<&'a CallFigures>>,
+    cost: f64,
+    count: f64,
+}
+
+impl Row<'_> {
+    fn waits(&self) -> bool {
+        self.calls.iter().flatten().any(|call| call.waits)
+    }
+
+    fn by_cost(&self, other: &Self) -> Ordering {
+        other
+            .cost
+            .total_cmp(&self.cost)
+            .then(other.count.total_cmp(&self.count))
+            .then_with(|| self.name.cmp(other.name))
+    }
+}
+
+fn rows(figures: &[ArmFigures], timed: bool) -> Vec<Row<'_>> {
+    let keys: BTreeSet<(Abi, &str)> = figures
+        .iter()
+        .flat_map(|arm| &arm.calls)
+        .filter(|call| call.count > 0)
+        .map(|call| (call.abi, call.name.as_str()))
+        .collect();
+    keys.into_iter()
+        .map(|(abi, name)| {
+            let calls: Vec<_> = figures.iter().map(|arm| arm.call(abi, name)).collect();
+            let count = calls.iter().flatten().map(|call| call.per_request).sum();
+            let mut row = Row {
+                abi,
+                name,
+                calls,
+                cost: 0.0,
+                count,
+            };
+            let costs = row.calls.iter().map(|call| match (call, timed) {
+                (Some(call), true) if !row.waits() => call.ns_per_request.unwrap_or(0.0),
+                (Some(_), true) | (None, _) => 0.0,
+                (Some(call), false) => call.per_request,
+            });
+            let (low, high) = costs.fold((f64::INFINITY, 0.0_f64), |(low, high), cost| {
+                (low.min(cost), high.max(cost))
+            });
+            // With one arm there is no difference: the cost itself orders the rows.
+            row.cost = if row.calls.len() > 1 {
+                high - low
+            } else {
+                high
+            };
+            row
+        })
+        .collect()
+}
+
+/// The figures of one arm in one row.
+#[derive(Clone, Copy, Debug, Default)]
+struct Cell {
+    per_request: f64,
+    ns_per_request: Option<f64>,
+    errors_per_request: f64,
+    bytes_per_call: Option<f64>,
+    whole: bool,
+}
+
+impl Cell {
+    fn of(call: Option<&CallFigures>) -> Self {
+        let Some(call) = call else {
+            return Self {
+                whole: true,
+                ..Self::default()
+            };
+        };
+        Self {
+            per_request: call.per_request,
+            ns_per_request: call.ns_per_request,
+            errors_per_request: call.errors_per_request.values().sum(),
+            bytes_per_call: call.bytes_per_call,
+            whole: call.integer == Some(true),
+        }
+    }
+
+    #[expect(
+        single_use_lifetimes,
+        reason = "an anonymous lifetime in impl Trait is unstable"
+    )]
+    fn sum<'a>(calls: impl Iterator<Item = Option<&'a CallFigures>>) -> Self {
+        let start = Self {
+            whole: true,
+            ..Self::default()
+        };
+        calls.flatten().fold(start, |sum, call| {
+            let cell = Self::of(Some(call));
+            let ns = cell.ns_per_request.filter(|_| !call.waits);
+            Self {
+                per_request: sum.per_request + cell.per_request,
+                ns_per_request: match (sum.ns_per_request, ns) {
+                    (None, None) => None,
+                    (a, b) => Some(a.unwrap_or(0.0) + b.unwrap_or(0.0)),
+                },
+                errors_per_request: sum.errors_per_request + cell.errors_per_request,
+                bytes_per_call: None,
+                whole: sum.whole && cell.whole,
+            }
+        })
+    }
+}
+
+/// Which columns there are.
+struct Layout {
+    timed: bool,
+    exact: bool,
+    /// Errors and bytes per call, where there is room.
+    wide: bool,
+    /// Arms that fit; the rest is named in a note.
+    arms: usize,
+}
+
+impl Layout {
+    fn of(figures: &[ArmFigures], width: usize) -> Self {
+        let timed = figures.iter().all(|arm| {
+            arm.requests.is_none() || arm.calls.iter().all(|call| call.ns_per_request.is_some())
+        });
+        let exact = figures.iter().all(|arm| arm.exact);
+        let (call, figure) = (22, 9);
+        let fixed = call + if figures.len() == 2 { 12 } else { 0 } + if exact { 8 } else { 0 };
+        let narrow = if timed { 2 } else { 1 };
+        let wide_needs = fixed + figures.len() * (narrow + 2) * figure + 2;
+        let room = width.saturating_sub(fixed) / (narrow * figure + 2);
+        Self {
+            timed,
+            exact,
+            wide: wide_needs <= width,
+            arms: figures.len().min(room.max(1)),
+        }
+    }
+
+    fn header(&self, figures: &[ArmFigures]) -> Vec<String> {
+        let mut header = vec!["call".to_owned()];
+        for arm in &figures[..self.arms] {
+            header.push(format!("{} n", crate::clean::clean_to(&arm.arm, 14)));
+            header.extend(self.timed.then(|| "us".to_owned()));
+            if self.wide {
+                header.extend(["err".to_owned(), "B/call".to_owned()]);
+            }
+        }
+        if figures.len() == 2 {
+            header.push(if self.timed { "diff us" } else { "diff n" }.to_owned());
+        }
+        header.extend(self.exact.then(|| "whole".to_owned()));
+        header
+    }
+
+    fn cells(&self, label: String, cells: &[Cell], waits: bool) -> Vec<String> {
+        let mut row = vec![label];
+        for cell in &cells[..self.arms] {
+            row.push(if cell.per_request == 0.0 {
+                ABSENT.to_owned()
+            } else {
+                per_request(cell.per_request, self.exact)
+            });
+            if self.timed {
+                row.push(match cell.ns_per_request {
+                    _ if cell.per_request == 0.0 => ABSENT.to_owned(),
+                    Some(_) if waits => "wait".to_owned(),
+                    time => or_absent(time, micros),
+                });
+            }
+            if self.wide {
+                row.push(if cell.errors_per_request == 0.0 {
+                    String::new()
+                } else {
+                    per_request(cell.errors_per_request, self.exact)
+                });
+                row.push(cell.bytes_per_call.map_or(String::new(), bytes));
+            }
+        }
+        if cells.len() == 2 {
+            row.push(self.signed_difference(cells, waits));
+        }
+        if self.exact {
+            row.push(
+                if cells.iter().all(|cell| cell.whole) {
+                    "yes"
+                } else {
+                    "no"
+                }
+                .to_owned(),
+            );
+        }
+        row
+    }
+
+    /// First arm minus second: positive where the first arm does more.
+    fn signed_difference(&self, cells: &[Cell], waits: bool) -> String {
+        let signed = |text: String, value: f64| {
+            if value > 0.0 {
+                format!("+{text}")
+            } else {
+                text
+            }
+        };
+        if self.timed {
+            if waits {
+                return ABSENT.to_owned();
+            }
+            let ns = |cell: &Cell| cell.ns_per_request.unwrap_or(0.0);
+            let difference = ns(&cells[0]) - ns(&cells[1]);
+            signed(micros(difference), difference)
+        } else {
+            let difference = cells[0].per_request - cells[1].per_request;
+            signed(per_request(difference, self.exact), difference)
+        }
+    }
+}
+
+fn heading(figures: &[ArmFigures], timed: bool) -> String {
+    let rounds: u32 = figures.iter().map(|arm| arm.rounds).sum();
+    let what = if timed {
+        "n and us per request, ours included, by difference in time"
+    } else {
+        "n per request, by difference in number"
+    };
+    let exact = if figures.iter().all(|arm| arm.exact) {
+        ", exact"
+    } else {
+        ""
+    };
+    format!(
+        "SYSCALLS PER REQUEST  {what}{exact}; {}",
+        counted(rounds as usize, "probed round")
+    )
+}
+
+fn notes(figures: &[ArmFigures], layout: &Layout, any_waits: bool) -> Vec<String> {
+    let mut notes = Vec::new();
+    if layout.timed && any_waits {
+        notes.push("wait: time inside is sleep, in no sum and no difference; see waits".to_owned());
+    }
+    if layout.exact {
+        notes.push("whole: the count is an integer per request on every arm".to_owned());
+    }
+    if layout.arms < figures.len() {
+        let hidden: Vec<String> = figures[layout.arms..]
+            .iter()
+            .map(|a| name(&a.arm))
+            .collect();
+        notes.push(format!(
+            "no room for {}; --format markdown has all",
+            hidden.join(", ")
+        ));
+    }
+    for arm in figures.iter().filter(|arm| arm.requests.is_none()) {
+        notes.push(format!("{}: no good round with probes", name(&arm.arm)));
+    }
+    let odd = figures
+        .iter()
+        .flat_map(|arm| arm.calls.iter().map(move |call| (arm, call)));
+    for (arm, call) in odd.filter(|(_, call)| call.died_in_call > 0) {
+        notes.push(format!(
+            "{}: {} ended in flight inside {}",
+            name(&arm.arm),
+            counted(
+                usize::try_from(call.died_in_call).unwrap_or(usize::MAX),
+                "thread"
+            ),
+            name(&call.name)
+        ));
+    }
+    notes
+}
