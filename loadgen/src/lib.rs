@@ -1,1 +1,46 @@
-//! placeholder
+//! The load generator of whyfast: HTTP/1.1 in clear, in a closed loop, with an account in which
+//! every request appears exactly once.
+//!
+//! [`run`] drives a server as a [`Config`] says and returns the load half of a recording. [`fetch`]
+//! makes one request with the same parser, for checking what a server answers.
+//!
+//! ```text
+//! run (coordinating thread) -- orders --> worker (client threads: epoll loop)
+//!      <-- notices: slices, legs --           |-- http1   bytes in, events out; no sockets
+//!                                             |-- schedule   whether one more may be sent
+//!                                             `-- tally, timeline   what was counted
+//! ```
+//!
+//! It does not print, write files or handle signals, and it does not follow redirects: one request
+//! in, one response out.
+
+#![deny(unsafe_code)]
+
+mod clock;
+mod config;
+mod control;
+mod crew;
+mod error;
+mod fetch;
+mod http1;
+mod limits;
+mod outcome;
+pub mod redact;
+mod request;
+mod run;
+mod schedule;
+mod slices;
+mod sys;
+mod tally;
+mod target;
+mod timeline;
+mod worker;
+
+pub use config::{Config, ConfigError, Stop, Warmup};
+pub use control::{Control, StopHandle};
+pub use error::LoadError;
+pub use fetch::{FetchError, Fetched, fetch};
+pub use http1::{Framing, ProtocolViolation};
+pub use outcome::exit_code_of;
+pub use run::run;
+pub use target::UrlError;

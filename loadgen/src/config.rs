@@ -1,0 +1,285 @@
+//! What is asked of a load, and whether it makes sense.
+
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use crate::request::Request;
+use crate::target::{Target, UrlError};
+
+/// A load to run. [`Config::new`] gives the defaults, [`Config::validate`] says what is wrong.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// `http://host[:port]/path?query`.
+    pub url: String,
+    /// Connections kept alive at the same time.
+    pub connections: u32,
+    /// Client threads; connections are spread over them as evenly as they go.
+    pub threads: u32,
+    /// When the measured window ends.
+    pub stop: Stop,
+    /// What comes before the measured window.
+    pub warmup: Warmup,
+    /// Requests after which the client closes a connection and opens the next one.
+    pub requests_per_connection: Option<u64>,
+    /// Method.
+    pub method: String,
+    /// Extra header lines, sent in this order; Host and User-Agent replace the built-in ones.
+    pub headers: Vec<(String, String)>,
+    /// Body of every request.
+    pub body: Option<Vec<u8>>,
+    /// Statuses that make a response ok; all others are failures.
+    pub expected_statuses: Vec<RangeInclusive<u16>>,
+    /// Limit on connecting, and on one request from its first byte to the last one of its response.
+    pub timeout: Duration,
+    /// Length of the slices that the window is reported in; `None` makes it one slice.
+    pub slice_interval: Option<Duration>,
+    /// CPUs for the client threads, one each in turn; empty leaves them to the scheduler.
+    pub cpus: Vec<usize>,
+    /// Lock-step: wait for permission between warm-up and window and after the window, with
+    /// nothing in flight. Needs a window by count, and no warm-up by time.
+    pub barriers: bool,
+}
+
+/// When the measured window ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// After exactly so many requests.
+    Requests(u64),
+    /// After a time; what is in flight then is counted as unfinished.
+    Duration(Duration),
+}
+
+/// What comes before the measured window: requests that are sent and not counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Warmup {
+    /// Nothing.
+    None,
+    /// A time; what is in flight at its end is carried into the window.
+    Time(Duration),
+    /// Exactly so many requests, all of which end before the window begins.
+    Requests(u64),
+}
+
+/// A load that makes no sense.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// Barriers need counts.
+    #[error("barriers need a number of requests, and a warm-up by requests or none")]
+    BarriersByTime,
+    /// A CPU number that no mask can hold.
+    #[error("CPU {cpu} is out of range: CPUs are numbered from 0 to {max}")]
+    Cpu {
+        /// The number.
+        cpu: usize,
+        /// The largest one.
+        max: usize,
+    },
+    /// A header that the body decides.
+    #[error("header {name:?} follows from the body and cannot be set")]
+    FramingHeader {
+        /// Its name.
+        name: String,
+    },
+    /// A header name that is no token.
+    #[error("{name:?} is no header name: it may hold letters, digits and !#$%&'*+-.^_`|~")]
+    HeaderName {
+        /// The name.
+        name: String,
+    },
+    /// Control characters would end the header.
+    #[error("the value of header {name:?} holds control characters")]
+    HeaderValue {
+        /// Its name.
+        name: String,
+    },
+    /// A method that is no token, or that turns the connection into something else.
+    #[error("method {method:?} cannot be sent: it must be a token other than CONNECT")]
+    Method {
+        /// The method.
+        method: String,
+    },
+    /// No status would be ok.
+    #[error("no expected status: every response would be a failure")]
+    NoExpectedStatus,
+    /// A length of time outside of what can be measured.
+    #[error("{what} must be at least {min:?} and at most {max:?}, not {found:?}")]
+    OutOfRange {
+        /// Which one.
+        what: &'static str,
+        /// The shortest.
+        min: Duration,
+        /// The longest.
+        max: Duration,
+        /// What was asked.
+        found: Duration,
+    },
+    /// More threads than connections would leave threads without work.
+    #[error(
+        "{threads} threads for {connections} connections: use at most one thread per connection"
+    )]
+    TooManyThreads {
+        /// Threads.
+        threads: u32,
+        /// Connections.
+        connections: u32,
+    },
+    /// Cannot be requested.
+    #[error(transparent)]
+    Url(#[from] UrlError),
+    /// A number that must not be zero.
+    #[error("{what} must be at least 1")]
+    Zero {
+        /// Which one.
+        what: &'static str,
+    },
+}
+
+impl Config {
+    /// One connection, one thread, GET, ten seconds, any status from 200 to 399.
+    pub fn new(url: impl Into<String>) -> Self {
+        Self {
+            url: url.into(),
+            connections: 1,
+            threads: 1,
+            stop: Stop::Duration(Duration::from_secs(10)),
+            warmup: Warmup::None,
+            requests_per_connection: None,
+            method: "GET".to_owned(),
+            headers: Vec::new(),
+            body: None,
+            expected_statuses: vec![200..=399],
+            timeout: Duration::from_secs(10),
+            slice_interval: None,
+            cpus: Vec::new(),
+            barriers: false,
+        }
+    }
+
+    /// Says what is wrong, if anything is; [`crate::run`] asks too.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        self.checked().map(|_| ())
+    }
+
+    /// The parts that a run needs, checked.
+    pub(crate) fn checked(&self) -> Result<(Target, Request), ConfigError> {
+        self.check_counts()?;
+        self.check_times()?;
+        if self.expected_statuses.iter().all(RangeInclusive::is_empty) {
+            return Err(ConfigError::NoExpectedStatus);
+        }
+        let max = rustix::thread::CpuSet::MAX_CPU - 1;
+        if let Some(&cpu) = self.cpus.iter().find(|&&cpu| cpu > max) {
+            return Err(ConfigError::Cpu { cpu, max });
+        }
+        let target = Target::parse(&self.url)?;
+        let request = Request::build(self, &target)?;
+        Ok((target, request))
+    }
+
+    fn check_counts(&self) -> Result<(), ConfigError> {
+        let counts = [
+            ("the number of connections", u64::from(self.connections)),
+            ("the number of threads", u64::from(self.threads)),
+            (
+                "the number of requests",
+                match self.stop {
+                    Stop::Requests(requests) => requests,
+                    Stop::Duration(_) => 1,
+                },
+            ),
+            (
+                "the number of requests per connection",
+                self.requests_per_connection.unwrap_or(1),
+            ),
+        ];
+        if let Some(&(what, _)) = counts.iter().find(|(_, count)| *count == 0) {
+            return Err(ConfigError::Zero { what });
+        }
+        if self.threads > self.connections {
+            return Err(ConfigError::TooManyThreads {
+                threads: self.threads,
+                connections: self.connections,
+            });
+        }
+        let by_time =
+            matches!(self.stop, Stop::Duration(_)) || matches!(self.warmup, Warmup::Time(_));
+        if self.barriers && by_time {
+            return Err(ConfigError::BarriersByTime);
+        }
+        Ok(())
+    }
+
+    fn check_times(&self) -> Result<(), ConfigError> {
+        let check = |what, found: Duration, min: Duration| {
+            if (min..=TIME_MAX).contains(&found) {
+                Ok(())
+            } else {
+                Err(ConfigError::OutOfRange {
+                    what,
+                    min,
+                    max: TIME_MAX,
+                    found,
+                })
+            }
+        };
+        check("the timeout", self.timeout, Duration::from_millis(1))?;
+        if let Stop::Duration(duration) = self.stop {
+            check("the duration", duration, Duration::from_millis(1))?;
+        }
+        if let Warmup::Time(warmup) = self.warmup {
+            check("the warm-up", warmup, Duration::ZERO)?;
+        }
+        if let Some(interval) = self.slice_interval {
+            check("the slice interval", interval, SLICE_MIN)?;
+        }
+        Ok(())
+    }
+}
+
+/// Shorter slices would cost more than they show: each merges a histogram per thread.
+const SLICE_MIN: Duration = Duration::from_millis(10);
+/// Thirty days keep every sum of nanoseconds far from the end of 64 bits.
+const TIME_MAX: Duration = Duration::from_hours(30 * 24);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(change: impl FnOnce(&mut Config), wanted: &str) {
+        let mut config = Config::new("http://h/");
+        config.validate().unwrap();
+        change(&mut config);
+        let error = config.validate().unwrap_err().to_string();
+        assert!(error.contains(wanted), "{error}");
+    }
+
+    /// Each nonsense is named.
+    #[test]
+    fn nonsense_is_named() {
+        check(|c| c.connections = 0, "connections must be at least 1");
+        check(|c| c.threads = 0, "threads must be at least 1");
+        check(|c| c.threads = 2, "2 threads for 1 connections");
+        check(
+            |c| c.stop = Stop::Requests(0),
+            "requests must be at least 1",
+        );
+        check(
+            |c| c.requests_per_connection = Some(0),
+            "per connection must be at least 1",
+        );
+        check(
+            |c| c.stop = Stop::Duration(Duration::ZERO),
+            "the duration must be",
+        );
+        check(|c| c.timeout = Duration::ZERO, "the timeout must be");
+        check(
+            |c| c.slice_interval = Some(Duration::ZERO),
+            "the slice interval must be",
+        );
+        check(|c| c.barriers = true, "barriers need");
+        check(|c| c.cpus = vec![1 << 20], "out of range");
+        check(|c| c.expected_statuses.clear(), "no expected status");
+        check(|c| c.url = "https://h/".into(), "TLS is not implemented");
+    }
+}

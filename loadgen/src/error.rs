@@ -1,0 +1,121 @@
+//! Why a load could not be run; failures of single requests are counted, not raised.
+
+use std::fmt::Write as _;
+use std::net::SocketAddr;
+
+use recording::exit_code;
+use rustix::io::Errno;
+
+use crate::config::ConfigError;
+
+/// A load that could not be run.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LoadError {
+    /// A thread cannot be pinned.
+    #[error(
+        "cannot pin a client thread to CPU {cpu}: {errno} (this process may use CPUs {allowed}; see `taskset -p $$`)"
+    )]
+    Affinity {
+        /// The CPU.
+        cpu: usize,
+        /// What the mask of the process allows.
+        allowed: String,
+        /// The kernel's answer.
+        errno: Errno,
+    },
+    /// What was asked makes no sense.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// Too few descriptors.
+    #[error(
+        "{connections} connections need {needed} open files, and the hard limit (RLIMIT_NOFILE) is {hard}: \
+         raise it with `ulimit -Hn {needed}` as root, or `LimitNOFILE=` in a systemd unit, or ask for fewer connections"
+    )]
+    FileLimit {
+        /// Connections asked for.
+        connections: u32,
+        /// Descriptors that they need, our own included.
+        needed: u64,
+        /// The hard limit.
+        hard: u64,
+    },
+    /// A system call that should not fail did.
+    #[error("{call} failed: {errno}")]
+    Os {
+        /// The call.
+        call: &'static str,
+        /// The kernel's answer.
+        errno: Errno,
+    },
+    /// The name has no address.
+    #[error("cannot resolve {host:?}: {reason}")]
+    Resolve {
+        /// The name.
+        host: String,
+        /// The resolver's answer.
+        reason: std::io::Error,
+    },
+    /// Not one connection could be opened.
+    #[error("cannot connect to {}: {errno}; {}", list(addresses), remedy(*errno))]
+    Unreachable {
+        /// Every address that was tried.
+        addresses: Vec<SocketAddr>,
+        /// The last answer.
+        errno: Errno,
+    },
+}
+
+impl LoadError {
+    /// The exit code that it ends the program with.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::Config(_) => exit_code::USAGE,
+            Self::Affinity { .. } | Self::FileLimit { .. } => exit_code::CANNOT_MEASURE,
+            Self::Os { .. } | Self::Resolve { .. } | Self::Unreachable { .. } => exit_code::FAILED,
+        }
+    }
+}
+
+/// Addresses for people.
+pub(crate) fn list(addresses: &[SocketAddr]) -> String {
+    let mut text = String::new();
+    for (index, address) in addresses.iter().enumerate() {
+        let separator = if index == 0 { "" } else { ", " };
+        write!(text, "{separator}{address}").expect("writing to a string cannot fail");
+    }
+    text
+}
+
+/// What to do about a server that cannot be reached.
+fn remedy(errno: Errno) -> &'static str {
+    match errno {
+        Errno::CONNREFUSED => "start the server, or check its port with `ss -ltn`",
+        Errno::TIMEDOUT => "check the address and the firewalls on the way",
+        Errno::ADDRNOTAVAIL => {
+            "no local port is free: widen net.ipv4.ip_local_port_range, or wait for TIME_WAIT to pass"
+        }
+        Errno::MFILE | Errno::NFILE => "raise the limit on open files (`ulimit -n`)",
+        _ => "check the address and the route to it with `ip route get`",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An unreachable server is named with its addresses, the reason and a remedy.
+    #[test]
+    fn unreachable_says_what_to_do() {
+        let error = LoadError::Unreachable {
+            addresses: vec!["[::1]:80".parse().unwrap(), "127.0.0.1:80".parse().unwrap()],
+            errno: Errno::CONNREFUSED,
+        };
+        assert_eq!(
+            error.to_string(),
+            "cannot connect to [::1]:80, 127.0.0.1:80: Connection refused (os error 111); \
+             start the server, or check its port with `ss -ltn`"
+        );
+        assert_eq!(error.exit_code(), exit_code::FAILED);
+    }
+}

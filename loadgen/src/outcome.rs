@@ -1,0 +1,187 @@
+//! From what the threads counted to the load half of a recording.
+
+use std::time::Duration;
+
+use recording::{CpuTime, LatencyHistogram, Load, LoadPlan, LoadSlice, Timeline, Warning, Window};
+use recording::{FailureClass, exit_code};
+use rustix::io::Errno;
+
+use crate::config::{Config, Stop, Warmup};
+use crate::crew::LegCounts;
+use crate::redact;
+use crate::tally::Tally;
+use crate::timeline::Bins;
+
+/// What a run left behind.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    pub(crate) window: Window,
+    pub(crate) legs: Vec<LegCounts>,
+    pub(crate) slices: Vec<LoadSlice>,
+    pub(crate) bins: Vec<Bins>,
+    pub(crate) ended_early: Option<String>,
+    /// Connections that were open at the start.
+    pub(crate) open: u32,
+    /// Why another one was not.
+    pub(crate) open_failure: Option<Errno>,
+}
+
+/// Puts the result together.
+pub(crate) fn load(config: &Config, outcome: Outcome) -> Load {
+    let mut tally = Tally::new(0);
+    let mut client_cpu = CpuTime::default();
+    for leg in &outcome.legs {
+        tally.merge(&leg.tally);
+        client_cpu.user_ns += leg.cpu.user_ns;
+        client_cpu.system_ns += leg.cpu.system_ns;
+    }
+    tally.connections.asked = config.connections;
+    tally
+        .ledger
+        .failed
+        .sort_by(|a, b| (a.class, &a.phase).cmp(&(b.class, &b.phase)));
+    let busiest_thread_share = busiest_share(&outcome);
+    let warnings = warnings(config, &outcome, &tally, busiest_thread_share);
+    Load {
+        url: redact::url(&config.url),
+        plan: plan(config),
+        window: outcome.window,
+        statuses: tally.statuses(),
+        latency: LatencyHistogram::from_hdr(&tally.latency),
+        connect_time: LatencyHistogram::from_hdr(&tally.connect_time),
+        ledger: tally.ledger,
+        connections: tally.connections,
+        interim_responses: tally.interim,
+        traffic: tally.traffic,
+        client_cpu,
+        busiest_thread_share,
+        slices: outcome.slices,
+        timeline: Bins::merge(outcome.bins).unwrap_or(Timeline {
+            start_ns: outcome.window.start_ns,
+            ..Timeline::default()
+        }),
+        ended_early: outcome.ended_early,
+        warnings,
+    }
+}
+
+/// The exit code that a finished load ends the program with, by default: failed requests, requests
+/// that never ended and a run that was cut short do not pass as done.
+pub fn exit_code_of(load: &Load) -> u8 {
+    let none_ended = load.ledger.ok == 0;
+    if load.ledger.failed_total() > 0 || none_ended {
+        exit_code::LIMIT_BROKEN
+    } else if load.ended_early.is_some() {
+        exit_code::INTERRUPTED
+    } else {
+        exit_code::DONE
+    }
+}
+
+fn plan(config: &Config) -> LoadPlan {
+    let ns = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+    LoadPlan {
+        connections: config.connections,
+        threads: config.threads,
+        requests: match config.stop {
+            Stop::Requests(requests) => Some(requests),
+            Stop::Duration(_) => None,
+        },
+        duration_ns: match config.stop {
+            Stop::Requests(_) => None,
+            Stop::Duration(duration) => Some(ns(duration)),
+        },
+        warmup_ns: match config.warmup {
+            Warmup::Time(warmup) => ns(warmup),
+            Warmup::None | Warmup::Requests(_) => 0,
+        },
+        warmup_requests: match config.warmup {
+            Warmup::Requests(requests) => requests,
+            Warmup::None | Warmup::Time(_) => 0,
+        },
+        requests_per_connection: config.requests_per_connection,
+        timeout_ns: ns(config.timeout),
+        method: config.method.clone(),
+        headers: config
+            .headers
+            .iter()
+            .map(|(name, value)| (name.clone(), redact::header_value(name, value)))
+            .collect(),
+    }
+}
+
+fn busiest_share(outcome: &Outcome) -> f64 {
+    let window_ns = outcome.window.length_ns();
+    let busiest_ns = outcome
+        .legs
+        .iter()
+        .map(|leg| leg.cpu.total_ns())
+        .max()
+        .unwrap_or(0);
+    if window_ns == 0 {
+        0.0
+    } else {
+        (busiest_ns as f64 / window_ns as f64).min(1.0)
+    }
+}
+
+fn warnings(config: &Config, outcome: &Outcome, tally: &Tally, busiest: f64) -> Vec<Warning> {
+    let mut warnings = Vec::new();
+    let mut warn = |code: &str, text: String| {
+        warnings.push(Warning {
+            code: code.to_owned(),
+            text,
+        });
+    };
+    if outcome.open < config.connections
+        && let Some(errno) = outcome.open_failure
+    {
+        let text = format!(
+            "only {} of {} connections could be opened at the start ({errno}); the others were tried again later",
+            outcome.open, config.connections
+        );
+        warn("connections_missing", text);
+    }
+    if busiest > CLIENT_LIMITED_SHARE {
+        let text = format!(
+            "a client thread was busy for {:.0} % of the window, so the client may be what limits the rate: \
+             give it more threads (and CPUs)",
+            busiest * 100.0
+        );
+        warn("client_limited", text);
+    }
+    let no_address: u64 = tally
+        .ledger
+        .failed
+        .iter()
+        .filter(|failure| failure.class == FailureClass::AddressUnavailable)
+        .map(|failure| failure.count)
+        .sum();
+    if no_address > 0 {
+        let text = format!(
+            "{no_address} connections found no free local port: closed ones hold theirs for a minute (TIME_WAIT). \
+             Widen net.ipv4.ip_local_port_range, make more requests per connection, or spread the load over \
+             several source addresses (bound with IP_BIND_ADDRESS_NO_PORT)"
+        );
+        warn("no_local_port", text);
+    }
+    let slowest_ok_ns = tally.latency.max();
+    let oldest_ns = outcome
+        .legs
+        .iter()
+        .filter_map(|leg| leg.oldest_unfinished_ns)
+        .max();
+    if let Some(oldest_ns) = oldest_ns.filter(|&oldest_ns| oldest_ns > slowest_ok_ns) {
+        let text = format!(
+            "{} requests had no complete response when the window ended, the oldest for {:.1} ms, longer than any \
+             that was answered: latency is understated",
+            tally.ledger.unfinished,
+            oldest_ns as f64 / 1e6
+        );
+        warn("unfinished_oldest", text);
+    }
+    warnings
+}
+
+/// Above this share of its window a thread has hardly ever waited for the server.
+const CLIENT_LIMITED_SHARE: f64 = 0.95;

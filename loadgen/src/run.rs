@@ -1,0 +1,339 @@
+//! A run from its first connection to its result: the coordinating thread.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::Duration;
+
+use recording::{Load, LoadPhase, LoadSlice, Window};
+use rustix::io::Errno;
+
+use crate::clock;
+use crate::config::{Config, Stop, Warmup};
+use crate::control::{Control, StopHandle};
+use crate::crew::{Crew, Leg, LegCounts, Notice, Order};
+use crate::error::LoadError;
+use crate::limits;
+use crate::outcome::{self, Outcome};
+use crate::schedule::Budget;
+use crate::slices::SliceBoard;
+use crate::worker::Plan;
+
+/// Runs a load. Failures of requests are part of the result; an error means that there is none.
+pub fn run(config: &Config, control: &mut dyn Control) -> Result<Load, LoadError> {
+    let (target, request) = config.checked()?;
+    limits::ensure_descriptors(config.connections, config.threads)?;
+    let addresses = target.resolve().map_err(|reason| LoadError::Resolve {
+        host: target.host.clone(),
+        reason,
+    })?;
+    let plan = Arc::new(Plan {
+        request,
+        addresses,
+        timeout_ns: nanoseconds(config.timeout),
+        requests_per_connection: config.requests_per_connection.unwrap_or(u64::MAX),
+        expected: expected(config),
+    });
+    let (sender, notices) = channel();
+    control.started(StopHandle::new(sender.clone()));
+    let crew = Crew::start(
+        &plan,
+        config.connections,
+        config.threads,
+        &config.cpus,
+        &sender,
+    )?;
+    let mut conductor = Conductor {
+        config,
+        plan: &plan,
+        control,
+        notices,
+        crew: &crew,
+        board: SliceBoard::new(0, None, config.threads),
+        slices: Vec::new(),
+        warmed: 0,
+        legs: Vec::new(),
+        halted: 0,
+        opened: 0,
+        open: 0,
+        open_failure: None,
+        ended_early: None,
+    };
+    let window = conductor.conduct()?;
+    let Conductor {
+        slices,
+        legs,
+        ended_early,
+        open,
+        open_failure,
+        ..
+    } = conductor;
+    let bins = crew.leave();
+    let outcome = Outcome {
+        window,
+        legs,
+        slices,
+        bins,
+        ended_early,
+        open,
+        open_failure,
+    };
+    Ok(outcome::load(config, outcome))
+}
+
+/// What the coordinating thread knows.
+struct Conductor<'a> {
+    config: &'a Config,
+    plan: &'a Plan,
+    control: &'a mut dyn Control,
+    notices: Receiver<Notice>,
+    crew: &'a Crew,
+    board: SliceBoard,
+    slices: Vec<LoadSlice>,
+    /// Threads that have ended their warm-up.
+    warmed: u32,
+    /// The measured legs that have ended.
+    legs: Vec<LegCounts>,
+    halted: u32,
+    opened: u32,
+    /// Connections that were open at the start.
+    open: u32,
+    open_failure: Option<Errno>,
+    ended_early: Option<String>,
+}
+
+impl Conductor<'_> {
+    /// Leads through the phases and returns the measured window.
+    fn conduct(&mut self) -> Result<Window, LoadError> {
+        let ControlFlow::Continue(start_ns) = self.open_and_warm_up()? else {
+            self.wait_for(|conductor| conductor.halted == conductor.config.threads)?;
+            let now_ns = clock::now_ns();
+            return Ok(Window {
+                start_ns: now_ns,
+                end_ns: now_ns,
+            });
+        };
+        let threads = self.config.threads;
+        self.wait_for(|conductor| {
+            conductor.legs.len() == threads as usize || conductor.halted == threads
+        })?;
+        let by_time = self
+            .measure_leg(start_ns)
+            .ends_ns
+            .filter(|_| self.ended_early.is_none());
+        let last_ns = self
+            .legs
+            .iter()
+            .map(|leg| leg.ended_ns)
+            .max()
+            .unwrap_or(start_ns);
+        let end_ns = by_time.unwrap_or(last_ns).max(start_ns);
+        while let Some(slice) = self.board.next_at_end(end_ns) {
+            self.emit(slice);
+        }
+        self.control
+            .phase(LoadPhase::Drain, end_ns, self.config.barriers);
+        Ok(Window { start_ns, end_ns })
+    }
+
+    /// Up to the first instant of the window; breaks when the run was ended before that.
+    fn open_and_warm_up(&mut self) -> Result<ControlFlow<(), u64>, LoadError> {
+        let threads = self.config.threads;
+        self.wait_for(|conductor| conductor.opened == threads)?;
+        if let (0, Some(errno), None) = (self.open, self.open_failure, &self.ended_early) {
+            let addresses = self.plan.addresses.clone();
+            return Err(LoadError::Unreachable { addresses, errno });
+        }
+        self.control.ready(clock::now_ns());
+        if self.is_stopped()? {
+            return Ok(ControlFlow::Break(()));
+        }
+        match self.config.warmup {
+            Warmup::Time(warmup) if !warmup.is_zero() => self.warm_up_by_time(nanoseconds(warmup)),
+            Warmup::Requests(requests) if requests > 0 => self.warm_up_by_count(requests),
+            Warmup::None | Warmup::Time(_) | Warmup::Requests(_) => self.begin_window(),
+        }
+    }
+
+    /// The window follows the warm-up without a gap: every thread knows in advance when.
+    fn warm_up_by_time(&mut self, warmup_ns: u64) -> Result<ControlFlow<(), u64>, LoadError> {
+        let now_ns = clock::now_ns();
+        let start_ns = now_ns + warmup_ns;
+        self.control.phase(LoadPhase::Warmup, now_ns, false);
+        let warmup = Leg {
+            measured: false,
+            budget: Arc::new(Budget::unlimited()),
+            starts_ns: now_ns,
+            ends_ns: Some(start_ns),
+            slice_ns: None,
+        };
+        self.send_leg(&warmup);
+        self.send_leg(&self.measure_leg(start_ns));
+        self.board = self.new_board(start_ns);
+        self.wait_until(start_ns)?;
+        if self.is_stopped()? {
+            return Ok(ControlFlow::Break(()));
+        }
+        self.control.phase(LoadPhase::Measure, start_ns, false);
+        Ok(ControlFlow::Continue(start_ns))
+    }
+
+    /// Nothing is in flight between warm-up and window.
+    fn warm_up_by_count(&mut self, requests: u64) -> Result<ControlFlow<(), u64>, LoadError> {
+        let now_ns = clock::now_ns();
+        self.control.phase(LoadPhase::Warmup, now_ns, false);
+        if self.is_stopped()? {
+            return Ok(ControlFlow::Break(()));
+        }
+        self.send_leg(&Leg {
+            measured: false,
+            budget: Arc::new(Budget::exactly(requests, self.config.threads)),
+            starts_ns: now_ns,
+            ends_ns: None,
+            slice_ns: None,
+        });
+        let threads = self.config.threads;
+        self.wait_for(|conductor| conductor.warmed == threads)?;
+        if self.is_stopped()? {
+            return Ok(ControlFlow::Break(()));
+        }
+        self.begin_window()
+    }
+
+    /// Begins the window, with permission where it is asked for.
+    fn begin_window(&mut self) -> Result<ControlFlow<(), u64>, LoadError> {
+        let at_ns = clock::now_ns();
+        self.control
+            .phase(LoadPhase::Measure, at_ns, self.config.barriers);
+        if self.is_stopped()? {
+            return Ok(ControlFlow::Break(()));
+        }
+        let start_ns = if self.config.barriers {
+            clock::now_ns()
+        } else {
+            at_ns
+        };
+        self.board = self.new_board(start_ns);
+        self.send_leg(&self.measure_leg(start_ns));
+        Ok(ControlFlow::Continue(start_ns))
+    }
+
+    fn measure_leg(&self, starts_ns: u64) -> Leg {
+        let (budget, ends_ns) = match self.config.stop {
+            Stop::Requests(requests) => (Budget::exactly(requests, self.config.threads), None),
+            Stop::Duration(duration) => {
+                (Budget::unlimited(), Some(starts_ns + nanoseconds(duration)))
+            }
+        };
+        Leg {
+            measured: true,
+            budget: Arc::new(budget),
+            starts_ns,
+            ends_ns,
+            slice_ns: self.config.slice_interval.map(nanoseconds),
+        }
+    }
+
+    fn send_leg(&self, leg: &Leg) {
+        self.crew.order(|| Order::Run(leg.clone()));
+    }
+
+    fn new_board(&self, start_ns: u64) -> SliceBoard {
+        let length_ns = self.config.slice_interval.map(nanoseconds);
+        SliceBoard::new(start_ns, length_ns, self.config.threads)
+    }
+
+    /// Handles notices until `done`; a run that is ended early is done when all threads obeyed.
+    fn wait_for(&mut self, done: impl Fn(&Self) -> bool) -> Result<(), LoadError> {
+        while !done(self) && !self.is_halted() {
+            let notice = self
+                .notices
+                .recv()
+                .expect("this function's caller holds a sender");
+            self.handle(notice)?;
+        }
+        Ok(())
+    }
+
+    /// Handles notices until an instant.
+    fn wait_until(&mut self, until_ns: u64) -> Result<(), LoadError> {
+        while !self.is_halted() {
+            let left_ns = until_ns.saturating_sub(clock::now_ns());
+            if left_ns == 0 {
+                return Ok(());
+            }
+            match self.notices.recv_timeout(Duration::from_nanos(left_ns)) {
+                Ok(notice) => self.handle(notice)?,
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return Ok(()),
+            }
+        }
+        Ok(())
+    }
+
+    fn is_halted(&self) -> bool {
+        self.ended_early.is_some() && self.halted == self.config.threads
+    }
+
+    /// Whether the run was ended, by what has been said until now.
+    fn is_stopped(&mut self) -> Result<bool, LoadError> {
+        while let Ok(notice) = self.notices.try_recv() {
+            self.handle(notice)?;
+        }
+        Ok(self.ended_early.is_some())
+    }
+
+    fn handle(&mut self, notice: Notice) -> Result<(), LoadError> {
+        match notice {
+            Notice::Opened { open, failed } => {
+                self.opened += 1;
+                self.open += open;
+                self.open_failure = self.open_failure.or(failed);
+            }
+            Notice::Slice(counts) => {
+                self.board.add(&counts);
+                self.emit_complete();
+            }
+            Notice::LegDone(leg) if leg.measured => {
+                self.board.add_last(&leg.last_slice);
+                self.emit_complete();
+                self.legs.push(*leg);
+            }
+            Notice::LegDone(_) => self.warmed += 1,
+            Notice::Halted => self.halted += 1,
+            Notice::GaveUp { why } | Notice::Stop { why } => {
+                if self.ended_early.is_none() {
+                    self.ended_early = Some(why);
+                    self.crew.order(|| Order::Halt);
+                }
+            }
+            Notice::Failed(error) => return Err(error),
+            Notice::Panicked => panic!("a client thread panicked; its message is above"),
+        }
+        Ok(())
+    }
+
+    fn emit_complete(&mut self) {
+        while let Some(slice) = self.board.next() {
+            self.emit(slice);
+        }
+    }
+
+    fn emit(&mut self, slice: LoadSlice) {
+        self.control.slice(&slice);
+        self.slices.push(slice);
+    }
+}
+
+fn expected(config: &Config) -> Box<[bool]> {
+    let is_expected = |status| {
+        config
+            .expected_statuses
+            .iter()
+            .any(|range| range.contains(&status))
+    };
+    (0..1000).map(is_expected).collect()
+}
+
+fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).expect("durations were checked to be at most 30 days")
+}

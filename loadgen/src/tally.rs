@@ -1,0 +1,178 @@
+//! What one thread counted in one phase; plain integers, so that counting costs nothing.
+
+use std::collections::BTreeMap;
+
+use hdrhistogram::Histogram;
+use recording::{ConnectionCounts, FailureClass, LatencyHistogram, Ledger, Traffic};
+use rustix::io::Errno;
+
+/// Where in a request a failure happened, in the words of a recording.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FailurePhase {
+    /// Before the connection was there.
+    Connect,
+    /// While the request was written.
+    Write,
+    /// Before a byte of the response.
+    FirstByte,
+    /// Inside the head.
+    Head,
+    /// Inside the body.
+    Body,
+    /// After the last byte: the status.
+    Check,
+}
+
+impl FailurePhase {
+    /// The word of a recording.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Connect => "connect",
+            Self::Write => "write",
+            Self::FirstByte => "first_byte",
+            Self::Head => "head",
+            Self::Body => "body",
+            Self::Check => "check",
+        }
+    }
+}
+
+/// The class of an error of a socket.
+pub(crate) fn class_of(errno: Errno) -> FailureClass {
+    match errno {
+        Errno::ADDRNOTAVAIL | Errno::ADDRINUSE => FailureClass::AddressUnavailable,
+        Errno::CONNREFUSED => FailureClass::Refused,
+        Errno::CONNRESET | Errno::PIPE => FailureClass::Reset,
+        Errno::TIMEDOUT => FailureClass::Timeout,
+        _ => FailureClass::Os,
+    }
+}
+
+/// Counts of one thread in one phase.
+#[derive(Debug)]
+pub(crate) struct Tally {
+    pub(crate) ledger: Ledger,
+    pub(crate) connections: ConnectionCounts,
+    pub(crate) interim: u64,
+    pub(crate) traffic: Traffic,
+    /// Latency of ok requests, ns: the slices that have ended.
+    pub(crate) latency: Histogram<u64>,
+    /// Time to connect, ns.
+    pub(crate) connect_time: Histogram<u64>,
+    /// Final responses by status code; one place for each of 0..=999.
+    statuses: Box<[u64]>,
+}
+
+impl Tally {
+    /// Nothing counted, with room for every latency up to the timeout.
+    pub(crate) fn new(timeout_ns: u64) -> Self {
+        Self {
+            ledger: Ledger::default(),
+            connections: ConnectionCounts::default(),
+            interim: 0,
+            traffic: Traffic::default(),
+            latency: histogram(timeout_ns),
+            connect_time: histogram(timeout_ns),
+            statuses: vec![0; STATUSES].into(),
+        }
+    }
+
+    /// Counts the final status of a response.
+    #[inline]
+    pub(crate) fn add_status(&mut self, status: u16) {
+        self.statuses[usize::from(status)] += 1;
+    }
+
+    /// Counts a failed request.
+    pub(crate) fn fail(&mut self, class: FailureClass, phase: FailurePhase) {
+        self.ledger.fail(class, phase.name(), 1);
+    }
+
+    /// Adds what another thread counted.
+    pub(crate) fn merge(&mut self, other: &Self) {
+        self.ledger.merge(&other.ledger);
+        let (mine, theirs) = (&mut self.connections, &other.connections);
+        mine.asked += theirs.asked;
+        mine.open_at_start += theirs.open_at_start;
+        mine.established += theirs.established;
+        mine.closed_by_plan += theirs.closed_by_plan;
+        mine.closed_idle += theirs.closed_idle;
+        mine.closed_by_server += theirs.closed_by_server;
+        mine.closed_by_failure += theirs.closed_by_failure;
+        self.interim += other.interim;
+        let (mine, theirs) = (&mut self.traffic, &other.traffic);
+        mine.sent_bytes += theirs.sent_bytes;
+        mine.received_bytes += theirs.received_bytes;
+        mine.head_bytes += theirs.head_bytes;
+        mine.body_bytes += theirs.body_bytes;
+        add(&mut self.latency, &other.latency);
+        add(&mut self.connect_time, &other.connect_time);
+        for (mine, theirs) in self.statuses.iter_mut().zip(&other.statuses) {
+            *mine += theirs;
+        }
+    }
+
+    /// The statuses that were seen.
+    pub(crate) fn statuses(&self) -> BTreeMap<u16, u64> {
+        (0..)
+            .zip(&self.statuses)
+            .filter(|(_, count)| **count > 0)
+            .map(|(s, c)| (s, *c))
+            .collect()
+    }
+}
+
+/// An empty histogram that need not grow for any value up to twice `timeout`, so that recording
+/// never allocates; a late response may take a little longer than the timeout.
+pub(crate) fn histogram(timeout_ns: u64) -> Histogram<u64> {
+    let mut histogram = LatencyHistogram::recorder();
+    record(&mut histogram, timeout_ns.saturating_mul(2));
+    histogram.reset();
+    histogram
+}
+
+/// Records a value.
+#[inline]
+pub(crate) fn record(histogram: &mut Histogram<u64>, value_ns: u64) {
+    histogram
+        .record(value_ns)
+        .expect("a resizing histogram takes every value");
+}
+
+/// Adds a histogram.
+pub(crate) fn add(sum: &mut Histogram<u64>, other: &Histogram<u64>) {
+    sum.add(other)
+        .expect("a resizing histogram takes every value");
+}
+
+const STATUSES: usize = 1000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A fresh histogram has recorded nothing and does not grow below its bound.
+    #[test]
+    fn histogram_has_room() {
+        let mut histogram = histogram(10_000_000_000);
+        assert!(histogram.is_empty());
+        assert_eq!(histogram.max(), 0);
+        let places = histogram.distinct_values();
+        record(&mut histogram, 20_000_000_000);
+        record(&mut histogram, 1);
+        assert_eq!(histogram.distinct_values(), places);
+        assert_eq!((histogram.min(), histogram.len()), (1, 2));
+    }
+
+    /// Errors of sockets fall into the classes that people can act on.
+    #[test]
+    fn errors_have_classes() {
+        assert_eq!(class_of(Errno::CONNREFUSED), FailureClass::Refused);
+        assert_eq!(
+            class_of(Errno::ADDRNOTAVAIL),
+            FailureClass::AddressUnavailable
+        );
+        assert_eq!(class_of(Errno::PIPE), FailureClass::Reset);
+        assert_eq!(class_of(Errno::NETUNREACH), FailureClass::Os);
+    }
+}

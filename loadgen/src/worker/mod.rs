@@ -1,0 +1,436 @@
+//! A client thread: one epoll loop over its share of the connections.
+//!
+//! Per request it makes one `send` and one `recv`, and an `epoll_pwait` for as many connections as
+//! are ready: readiness is edge-triggered and registered once per connection, a read that does not
+//! fill the buffer has drained the socket, and writability is only waited for when a write blocks.
+//! Nothing is allocated per request and nothing is shared with other threads.
+//!
+//! This file owns the loop, phases and time; `connecting` owns the life of connections, `exchange`
+//! requests and responses.
+
+mod connecting;
+mod exchange;
+mod slot;
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+
+use recording::CpuTime;
+use rustix::event::epoll;
+use rustix::io::Errno;
+use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec};
+use rustix::time::{timerfd_create, timerfd_settime};
+
+use crate::clock;
+use crate::crew::{Leg, LegCounts, Mailbox, Notice, Order, SliceCounts};
+use crate::error::LoadError;
+use crate::http1::HeadCache;
+use crate::request::Request;
+use crate::schedule::Claims;
+use crate::tally::{self, Tally};
+use crate::timeline::Bins;
+use slot::{Slot, Stage};
+
+/// What all client threads do.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub(crate) request: Request,
+    pub(crate) addresses: Vec<SocketAddr>,
+    pub(crate) timeout_ns: u64,
+    /// Requests after which a connection is closed; the largest number for never.
+    pub(crate) requests_per_connection: u64,
+    /// Whether a status is ok; one place for each of 0..=999.
+    pub(crate) expected: Box<[bool]>,
+}
+
+/// A client thread.
+pub(crate) struct Worker {
+    plan: Arc<Plan>,
+    mailbox: Arc<Mailbox>,
+    notices: Sender<Notice>,
+    epoll: OwnedFd,
+    timer: OwnedFd,
+    slots: Vec<Slot>,
+    buffer: Box<[u8]>,
+    cache: HeadCache,
+    tally: Tally,
+    leg: Option<RunningLeg>,
+    next_legs: VecDeque<Leg>,
+    bins: Option<Bins>,
+    in_flight: u32,
+    /// The last reading of the clock.
+    now_ns: u64,
+    /// End of the slice or of the leg.
+    next_boundary_ns: u64,
+    /// No timeout and no retry is due before it.
+    next_timer_ns: u64,
+    /// What the timer is set to.
+    armed_ns: u64,
+    /// Connections that had more to read than one turn gives them, and whether they have ended.
+    unread: VecDeque<(usize, bool)>,
+    /// Connections of the start whose first attempt is not over.
+    opening: usize,
+    open_failure: Option<Errno>,
+    /// Index of the address that answered last.
+    address: usize,
+    outage: connecting::Outage,
+    /// Whether slots without a request should look for one.
+    pump: bool,
+    leaving: bool,
+}
+
+/// The current leg.
+#[derive(Debug)]
+struct RunningLeg {
+    leg: Leg,
+    claims: Claims,
+    cpu_at_start: CpuTime,
+    slice: SliceCounts,
+    slice_ends_ns: u64,
+    /// When the last request ended.
+    last_ns: u64,
+}
+
+impl Worker {
+    /// Prepares the loop; nothing is connected yet.
+    pub(crate) fn new(
+        plan: Arc<Plan>,
+        mailbox: Arc<Mailbox>,
+        notices: Sender<Notice>,
+        connections: u32,
+    ) -> Result<Self, LoadError> {
+        let os = |call| move |errno| LoadError::Os { call, errno };
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(os("epoll_create1"))?;
+        let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
+        let timer =
+            timerfd_create(TimerfdClockId::Monotonic, flags).map_err(os("timerfd_create"))?;
+        let edge = epoll::EventFlags::IN | epoll::EventFlags::ET;
+        for (descriptor, token) in [(mailbox.wake(), WAKE_TOKEN), (&timer, TIMER_TOKEN)] {
+            epoll::add(&epoll, descriptor, epoll::EventData::new_u64(token), edge)
+                .map_err(os("epoll_ctl"))?;
+        }
+        let tally = Tally::new(plan.timeout_ns);
+        Ok(Self {
+            slots: (0..connections).map(|_| Slot::new()).collect(),
+            plan,
+            mailbox,
+            notices,
+            epoll,
+            timer,
+            buffer: vec![0; BUFFER_BYTES].into(),
+            cache: HeadCache::default(),
+            tally,
+            leg: None,
+            next_legs: VecDeque::new(),
+            bins: None,
+            in_flight: 0,
+            now_ns: clock::now_ns(),
+            next_boundary_ns: u64::MAX,
+            next_timer_ns: u64::MAX,
+            armed_ns: u64::MAX,
+            unread: VecDeque::new(),
+            opening: 0,
+            open_failure: None,
+            address: 0,
+            outage: connecting::Outage::default(),
+            pump: false,
+            leaving: false,
+        })
+    }
+
+    /// Opens the connections and obeys orders until told to leave.
+    pub(crate) fn run(mut self) -> Result<Option<Bins>, LoadError> {
+        self.open_all();
+        let mut events = Vec::with_capacity(EVENTS_MAX);
+        while !self.leaving {
+            self.wait(&mut events)?;
+            let stamped_ns = self.now_ns;
+            let mut ordered = false;
+            for event in events.drain(..) {
+                match event.data.u64() {
+                    WAKE_TOKEN => ordered = true,
+                    TIMER_TOKEN => {}
+                    token => self.on_event(token, event.flags),
+                }
+            }
+            self.read_on();
+            if self.now_ns == stamped_ns {
+                self.now_ns = clock::now_ns();
+            }
+            self.keep_time();
+            if ordered {
+                self.obey();
+            }
+            if self.pump {
+                self.pump_all();
+            }
+            self.end_leg_when_drained();
+            self.arm_timer()?;
+        }
+        Ok(self.bins)
+    }
+
+    fn wait(&mut self, events: &mut Vec<epoll::Event>) -> Result<(), LoadError> {
+        let at_once = Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        let timeout = (!self.unread.is_empty()).then_some(&at_once);
+        let buffer = rustix::buffer::spare_capacity(events);
+        match epoll::wait(&self.epoll, buffer, timeout) {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(errno) => Err(LoadError::Os {
+                call: "epoll_pwait",
+                errno,
+            }),
+        }
+    }
+
+    /// Ends slices and legs, and what has taken too long.
+    fn keep_time(&mut self) {
+        if self.now_ns >= self.next_boundary_ns {
+            self.cross_boundaries();
+        }
+        if self.leg.is_none() && self.in_flight > 0 {
+            self.abort();
+        }
+        if self.now_ns >= self.next_timer_ns {
+            self.expire();
+        }
+    }
+
+    fn obey(&mut self) {
+        while let Some(order) = self.mailbox.take() {
+            match order {
+                Order::Run(leg) if self.leg.is_none() => self.begin_leg(leg),
+                Order::Run(leg) => self.next_legs.push_back(leg),
+                Order::Halt => {
+                    self.next_legs.clear();
+                    self.end_leg(self.now_ns);
+                    self.abort();
+                    self.report(Notice::Halted);
+                }
+                Order::Leave => self.leaving = true,
+            }
+        }
+    }
+
+    fn begin_leg(&mut self, leg: Leg) {
+        self.tally = Tally::new(self.plan.timeout_ns);
+        self.tally.ledger.carried_in = u64::from(self.in_flight);
+        let open = self.slots.iter().filter(|slot| slot.is_open()).count();
+        self.tally.connections.asked = u32::try_from(self.slots.len()).unwrap_or(u32::MAX);
+        self.tally.connections.open_at_start = open as u64;
+        if self.bins.is_none() {
+            self.bins = Some(Bins::new(leg.starts_ns));
+        }
+        self.leg = Some(RunningLeg {
+            claims: Claims::new(Arc::clone(&leg.budget)),
+            cpu_at_start: clock::thread_cpu(),
+            slice: self.new_slice(0),
+            slice_ends_ns: leg
+                .slice_ns
+                .map_or(u64::MAX, |slice_ns| leg.starts_ns + slice_ns),
+            last_ns: leg.starts_ns,
+            leg,
+        });
+        self.update_boundary();
+        self.pump = true;
+    }
+
+    /// Ends the current leg, if there is one; what is in flight counts as unfinished.
+    fn end_leg(&mut self, at_ns: u64) {
+        let Some(running) = self.leg.take() else {
+            return;
+        };
+        let mut counts = LegCounts {
+            measured: running.leg.measured,
+            tally: std::mem::replace(&mut self.tally, Tally::new(self.plan.timeout_ns)),
+            last_slice: running.slice,
+            cpu: since(running.cpu_at_start, clock::thread_cpu()),
+            ended_ns: at_ns,
+            oldest_unfinished_ns: self
+                .oldest_request_ns()
+                .map(|since| at_ns.saturating_sub(since)),
+        };
+        counts.tally.ledger.unfinished = u64::from(self.in_flight);
+        tally::add(&mut counts.tally.latency, &counts.last_slice.latency);
+        self.report(Notice::LegDone(Box::new(counts)));
+        self.update_boundary();
+    }
+
+    /// Crosses every boundary up to now, in order, so that what happens next is counted where it
+    /// belongs.
+    #[cold]
+    fn cross_boundaries(&mut self) {
+        while let Some(running) = &mut self.leg {
+            let leg_ends_ns = running.leg.ends_ns.unwrap_or(u64::MAX);
+            if running.slice_ends_ns <= self.now_ns && running.slice_ends_ns < leg_ends_ns {
+                self.end_slice();
+            } else if leg_ends_ns <= self.now_ns {
+                self.end_leg(leg_ends_ns);
+                if let Some(next) = self.next_legs.pop_front() {
+                    self.begin_leg(next);
+                }
+            } else {
+                break;
+            }
+        }
+        self.update_boundary();
+    }
+
+    fn end_slice(&mut self) {
+        let Some(index) = self.leg.as_ref().map(|running| running.slice.index) else {
+            return;
+        };
+        let fresh = self.new_slice(index + 1);
+        let Some(running) = &mut self.leg else {
+            return;
+        };
+        running.slice_ends_ns += running.leg.slice_ns.unwrap_or(u64::MAX);
+        let ended = std::mem::replace(&mut running.slice, fresh);
+        let measured = running.leg.measured;
+        tally::add(&mut self.tally.latency, &ended.latency);
+        if measured {
+            self.report(Notice::Slice(Box::new(ended)));
+        }
+    }
+
+    fn end_leg_when_drained(&mut self) {
+        let Some(running) = &self.leg else {
+            return;
+        };
+        if self.in_flight == 0 && running.claims.is_exhausted() {
+            self.end_leg(running.last_ns);
+        }
+    }
+
+    /// Takes back what is in flight after the last leg.
+    fn abort(&mut self) {
+        for slot in &mut self.slots {
+            if slot.has_request {
+                slot.has_request = false;
+                slot.close();
+            }
+        }
+        self.in_flight = 0;
+    }
+
+    fn new_slice(&self, index: u64) -> SliceCounts {
+        SliceCounts {
+            index,
+            ok: 0,
+            failed: 0,
+            latency: tally::histogram(self.plan.timeout_ns),
+        }
+    }
+
+    fn update_boundary(&mut self) {
+        self.next_boundary_ns = self.leg.as_ref().map_or(u64::MAX, |running| {
+            running
+                .slice_ends_ns
+                .min(running.leg.ends_ns.unwrap_or(u64::MAX))
+        });
+    }
+
+    /// When the oldest request in flight was first written.
+    fn oldest_request_ns(&self) -> Option<u64> {
+        self.slots
+            .iter()
+            .filter(|slot| slot.has_request)
+            .map(|slot| slot.since_ns)
+            .min()
+    }
+
+    /// Looks for connections and requests that have taken too long, and for connections that may be
+    /// tried again. All timeouts are equally long, so nothing that begins later is due before what
+    /// this finds as the next one: it need not look at every request.
+    fn expire(&mut self) {
+        let timeout_ns = self.plan.timeout_ns;
+        self.next_timer_ns = self.now_ns + timeout_ns;
+        for index in 0..self.slots.len() {
+            let slot = &self.slots[index];
+            match slot.stage {
+                Stage::Waiting { retry_ns } if retry_ns > self.now_ns => self.set_timer(retry_ns),
+                Stage::Waiting { .. } => self.start_next(index),
+                Stage::Connecting | Stage::Busy if slot.since_ns + timeout_ns > self.now_ns => {
+                    self.set_timer(slot.since_ns + timeout_ns);
+                }
+                Stage::Connecting => self.connect_failed(index, Errno::TIMEDOUT),
+                Stage::Busy => self.timed_out(index),
+                Stage::Closed | Stage::Idle => {}
+            }
+        }
+        self.next_timer_ns = self.next_timer_ns.max(self.now_ns + TIMER_STEP_NS);
+    }
+
+    /// Something is due at `at_ns`.
+    fn set_timer(&mut self, at_ns: u64) {
+        self.next_timer_ns = self.next_timer_ns.min(at_ns);
+    }
+
+    /// Sets the kernel's timer if what is due next has changed. A timeout of `epoll_pwait` would be
+    /// set and cancelled at every wait.
+    fn arm_timer(&mut self) -> Result<(), LoadError> {
+        let due_ns = self.next_timer_ns.min(self.next_boundary_ns);
+        if due_ns == self.armed_ns {
+            return Ok(());
+        }
+        self.armed_ns = due_ns;
+        let value = match due_ns {
+            u64::MAX => Timespec {
+                tv_sec: 0,
+                tv_nsec: 0,
+            },
+            _ => timespec(due_ns),
+        };
+        let once = Itimerspec {
+            it_interval: Timespec {
+                tv_sec: 0,
+                tv_nsec: 0,
+            },
+            it_value: value,
+        };
+        timerfd_settime(&self.timer, TimerfdTimerFlags::ABSTIME, &once)
+            .map(drop)
+            .map_err(|errno| LoadError::Os {
+                call: "timerfd_settime",
+                errno,
+            })
+    }
+
+    fn report(&self, notice: Notice) {
+        // Without a receiver the run is over, and an order to leave is on its way.
+        let _gone = self.notices.send(notice);
+    }
+}
+
+fn since(start: CpuTime, end: CpuTime) -> CpuTime {
+    CpuTime {
+        // How the total divides is an estimate of the kernel's, which may take some back.
+        user_ns: end.user_ns.saturating_sub(start.user_ns),
+        system_ns: end.system_ns.saturating_sub(start.system_ns),
+    }
+}
+
+fn timespec(at_ns: u64) -> Timespec {
+    Timespec {
+        tv_sec: (at_ns / 1_000_000_000).cast_signed(),
+        tv_nsec: (at_ns % 1_000_000_000).cast_signed(),
+    }
+}
+
+/// As large as a socket's default receive window, and small enough to stay in the second-level
+/// cache.
+const BUFFER_BYTES: usize = 64 * 1024;
+/// Events taken from the kernel at once.
+const EVENTS_MAX: usize = 512;
+/// Reads of one connection before others get their turn.
+const READS_MAX: usize = 16;
+/// Timeouts are looked for at most once in a millisecond.
+const TIMER_STEP_NS: u64 = 1_000_000;
+const WAKE_TOKEN: u64 = u64::MAX;
+const TIMER_TOKEN: u64 = u64::MAX - 1;
