@@ -81,7 +81,7 @@ pub(crate) fn percent(share: f64) -> String {
     let percent = share * 100.0;
     match percent.abs() {
         v if v >= 10.0 => format!("{percent:.0}%"),
-        v if v >= 1.0 => format!("{percent:.1}%"),
+        v if v >= 1.0 => format!("{}%", format!("{percent:.1}").trim_end_matches(".0")),
         v if v >= 0.01 => format!("{percent:.2}%"),
         0.0 => "0%".to_owned(),
         _ => format!("{percent:.4}%"),
@@ -152,6 +152,8 @@ mod tests {
         assert_eq!(bytes(1189.0), "1.19 kB");
         assert_eq!(bytes(94.0), "94 B");
         assert_eq!(percent(0.981), "98%");
+        assert_eq!(percent(0.014), "1.4%");
+        assert_eq!(percent(0.02), "2%");
         assert_eq!(percent(0.00001), "0.0010%");
         assert_eq!(percent(0.0), "0%");
         assert_eq!(interval(Some((1.66, 1.7149))), "[1.660, 1.715]");

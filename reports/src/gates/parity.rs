@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use recording::{Arm, ArmKind, Gate, GateStatus, Probes, Recording, ResponseShape};
 
 use super::Finding;
-use crate::figures::{counted, percent};
+use crate::figures::{counted, percent, rate};
 use crate::metrics::good_rounds;
 
 /// G1: the same status, body, encoding and framing, and heads of about the same size.
@@ -65,6 +65,9 @@ pub(super) fn tuning(recording: &Recording) -> Gate {
         .iter()
         .filter(|arm| !arm.settings.is_empty())
         .count();
+    let Some(first) = recording.arms.first() else {
+        return Finding::not_measured("there is no arm", "").gate("G14", TUNING, DECLARED);
+    };
     let (differing, undeclared): (Vec<_>, Vec<_>) = rows.into_iter().partition(SettingRow::differs);
     let finding = if !differing.is_empty() {
         let value = differing
@@ -93,10 +96,10 @@ pub(super) fn tuning(recording: &Recording) -> Gate {
     } else {
         Finding::ok(format!(
             "{} equal",
-            counted(recording.arms[0].settings.len(), "setting")
+            counted(first.settings.len(), "setting")
         ))
     };
-    finding.gate("G14", "tuning parity", "declared settings equal")
+    finding.gate("G14", TUNING, DECLARED)
 }
 
 /// One setting over all arms.
@@ -199,7 +202,7 @@ impl Reuse {
 
     fn describe(&self) -> String {
         if self.closed == 0.0 {
-            format!("{:.0} requests, no connection closed", self.finished)
+            format!("{} requests, no connection closed", rate(self.finished))
         } else {
             format!("{:.1} requests per connection", self.finished / self.closed)
         }
@@ -335,3 +338,8 @@ pub(crate) fn header_differences(a: &Arm, b: &Arm) -> Option<Vec<String>> {
     }
     Some(differences)
 }
+
+/// Title of G14.
+const TUNING: &str = "tuning parity";
+/// Limit of G14.
+const DECLARED: &str = "declared settings equal";

@@ -7,7 +7,7 @@ use super::escape::{escape, fenced};
 use crate::join::join;
 use crate::layout::Footer;
 use crate::view::syscalls::{Extent, call_table};
-use crate::view::{self, compare as view_of};
+use crate::view::{self, compare as view_of, judgement};
 
 /// Renders an analysed comparison.
 pub fn compare(recording: &Recording, end: &Footer) -> String {
@@ -15,8 +15,9 @@ pub fn compare(recording: &Recording, end: &Footer) -> String {
     let mut document = Document::default();
     document.text(&format!("### {}", escape(&view_of::title(recording))));
     let mut top: Vec<view::Line> = view::partial(recording).into_iter().collect();
-    top.extend(view_of::verdict(recording));
-    top.extend(view_of::busy(recording));
+    top.extend(judgement::verdict(recording));
+    top.extend(judgement::live_arms(recording));
+    top.extend(judgement::busy(recording));
     document.list(Priority::Verdict, &top);
     let environment = format!(
         "{}  {}",
@@ -25,13 +26,13 @@ pub fn compare(recording: &Recording, end: &Footer) -> String {
     );
     document.text(&escape(&environment));
     document.table(Priority::Verdict, &view_of::headline(recording, &figures));
-    document.list(Priority::Caveats, &view_of::gates(recording));
+    document.list(Priority::Caveats, &judgement::gates(recording));
 
     let extent = Extent {
         rows: ROWS,
         width: usize::MAX,
     };
-    if view_of::hidden_by_loss(recording) {
+    if judgement::hidden_by_loss(recording) {
         document.text("Syscalls per request are hidden: too many events were lost (G12).");
     } else if let Some(calls) = call_table(&figures, extent) {
         document.text(&escape(&calls.heading));
@@ -54,7 +55,7 @@ pub fn compare(recording: &Recording, end: &Footer) -> String {
     if let Some(settings) = view_of::settings(recording) {
         document.table(Priority::Caveats, &settings);
     }
-    document.details("all gates", &view_of::gate_table(recording));
+    document.details("all gates", &judgement::gate_table(recording));
     for arm in &recording.arms {
         for file in &arm.config {
             let summary = format!("{} of {}", view::name(&file.name), view::name(&arm.name));

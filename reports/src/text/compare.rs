@@ -6,7 +6,7 @@ use super::{footer, heading, lines, table};
 use crate::join::join;
 use crate::layout::{Footer, Style, Tone};
 use crate::view::syscalls::{Extent, call_table};
-use crate::view::{self, Line, compare as view_of};
+use crate::view::{self, Line, compare as view_of, judgement};
 
 /// Renders an analysed comparison.
 pub fn compare(recording: &Recording, style: &Style, end: &Footer) -> String {
@@ -17,18 +17,21 @@ pub fn compare(recording: &Recording, style: &Style, end: &Footer) -> String {
         &format!("compare {}", view_of::title(recording)),
     );
     let mut text = format!("{title}\n");
-    let mut top = vec![Line::new("", view_of::environment(recording))];
+    let kernel = view::name(&recording.host.kernel);
+    let environment = format!("{}  kernel {kernel}", view_of::environment(recording));
+    let mut top = vec![Line::new("", environment)];
     top.extend(view::partial(recording));
-    top.extend(view_of::verdict(recording));
-    top.extend(view_of::busy(recording));
-    top.extend(view_of::gates(recording));
+    top.extend(judgement::verdict(recording));
+    top.extend(judgement::live_arms(recording));
+    top.extend(judgement::busy(recording));
+    top.extend(judgement::gates(recording));
     text.push_str(&lines(style, &top));
 
     let headline = view_of::headline(recording, &figures);
     if !headline.rows.is_empty() {
         text.push_str(&table(headline));
     }
-    if view_of::hidden_by_loss(recording) {
+    if judgement::hidden_by_loss(recording) {
         text.push_str(&heading(
             style,
             "SYSCALLS PER REQUEST  hidden: too many events were lost, G12",

@@ -1,19 +1,17 @@
-//! What a comparison says: environment, verdict, gates, the headline table, and the loose ends.
+//! What a comparison shows: environment, the headline table, waits, probes, and the loose ends.
 
 use std::fmt::Write as _;
 
-use recording::{
-    Comparison, Gate, GateStatus, NotMeasured, Probes, Protocol, Recording, VerdictWord,
-};
+use recording::{Comparison, NotMeasured, Probes, Protocol, Recording};
 
-use super::{ABSENT, Line, Table, name, or_absent, sentence};
+use super::judgement::hidden_by_loss;
+use super::{Line, Table, name, or_absent, sentence};
 use crate::clean::{clean, clean_to};
-use crate::figures::{counted, interval, micros, per_request, percent, rate, ratio, span};
-use crate::gates::{client_busy, cpu_count, differing_settings, header_differences, server_busy};
+use crate::figures::{counted, interval, micros, per_request, rate, ratio, span};
+use crate::gates::{differing_settings, header_differences};
 use crate::join::ArmFigures;
 use crate::layout::{Tone, WRITES};
 use crate::metrics::{Metric, PROBES_THROUGHPUT, quantile_support};
-use crate::verdict::pair_verdicts;
 
 /// `nginx vs h2o`.
 pub(crate) fn title(recording: &Recording) -> String {
@@ -47,141 +45,7 @@ pub(crate) fn environment(recording: &Recording) -> String {
             cpus(&scenario.client_cpus)
         ));
     }
-    parts.push(format!("kernel {}", name(&recording.host.kernel)));
     parts.join("  ")
-}
-
-/// The verdict, one line for each arm against the reference.
-pub(crate) fn verdict(recording: &Recording) -> Vec<Line> {
-    let Some(verdict) = &recording.verdict else {
-        return vec![Line::new(
-            "VERDICT",
-            "none: rounds by count give exact counts per request, not a speed",
-        )];
-    };
-    let tone = match verdict.word {
-        VerdictWord::Equivalent | VerdictWord::Faster | VerdictWord::Immaterial => Tone::Good,
-        VerdictWord::Inconclusive => Tone::Caution,
-        VerdictWord::NotComparable => Tone::Bad,
-    };
-    let mut texts = if verdict.word == VerdictWord::NotComparable {
-        vec![sentence(&verdict.text)]
-    } else {
-        pair_verdicts(recording)
-            .into_iter()
-            .map(|pair| sentence(&pair.text))
-            .collect()
-    };
-    if let Some(last) = texts
-        .last_mut()
-        .filter(|_| verdict.word != VerdictWord::NotComparable)
-    {
-        let margin = recording
-            .scenario
-            .as_ref()
-            .map_or(0.0, |scenario| scenario.margin);
-        write!(last, "  margin {}", percent(margin)).expect(WRITES);
-        if verdict.indicative {
-            last.push_str("  indicative: no A/A control or fewer than 8 pairs");
-        }
-    }
-    texts
-        .into_iter()
-        .map(|text| Line::toned("VERDICT", text, tone))
-        .collect()
-}
-
-/// How busy both sides were; `None` where neither is known.
-pub(crate) fn busy(recording: &Recording) -> Option<Line> {
-    let cpus = recording
-        .scenario
-        .as_ref()?
-        .server_cpus
-        .as_deref()
-        .and_then(cpu_count);
-    let parts: Vec<String> = recording
-        .arms
-        .iter()
-        .filter_map(|arm| {
-            let client = client_busy(recording, &arm.name)?;
-            let server = match (server_busy(recording, &arm.name), cpus) {
-                (Some(share), Some(cpus)) => {
-                    format!(
-                        "{} of {} busy",
-                        percent(share),
-                        counted(cpus as usize, "CPU")
-                    )
-                }
-                _ => "CPU share not known".to_owned(),
-            };
-            Some(format!(
-                "{} {server}, client {}",
-                name(&arm.name),
-                percent(client)
-            ))
-        })
-        .collect();
-    (!parts.is_empty()).then(|| Line::new("cpu", parts.join("; ")))
-}
-
-/// The gates: how many are ok, then each one that is not, with what to change.
-pub(crate) fn gates(recording: &Recording) -> Vec<Line> {
-    if recording.gates.is_empty() {
-        return Vec::new();
-    }
-    let ok = recording
-        .gates
-        .iter()
-        .filter(|gate| gate.status == GateStatus::Ok)
-        .count();
-    let unmeasured: Vec<String> = recording
-        .gates
-        .iter()
-        .filter(|gate| gate.status == GateStatus::NotMeasured)
-        .map(|gate| format!("{} {}", name(&gate.id), name(&gate.title)))
-        .collect();
-    let mut summary = format!("ok {ok}/{}", recording.gates.len());
-    if !unmeasured.is_empty() {
-        write!(summary, "  not measured: {}", unmeasured.join(", ")).expect(WRITES);
-    }
-    let mut lines = vec![Line::new("gates", summary)];
-    lines.extend(recording.gates.iter().filter_map(|gate| {
-        let tone = match gate.status {
-            GateStatus::Ok | GateStatus::NotMeasured => return None,
-            GateStatus::Warn | GateStatus::Allowed => Tone::Caution,
-            GateStatus::Refuse => Tone::Bad,
-        };
-        Some(Line::toned("", gate_text(gate), tone))
-    }));
-    lines
-}
-
-/// The word of a gate's status.
-pub(crate) fn status_word(status: GateStatus) -> &'static str {
-    match status {
-        GateStatus::Ok => "ok",
-        GateStatus::Warn => "WARN",
-        GateStatus::Refuse => "REFUSED",
-        GateStatus::Allowed => "ALLOWED",
-        GateStatus::NotMeasured => "not measured",
-    }
-}
-
-fn gate_text(gate: &Gate) -> String {
-    let mut text = format!(
-        "{} {} {}: {}",
-        status_word(gate.status),
-        name(&gate.id),
-        name(&gate.title),
-        sentence(&gate.value)
-    );
-    if gate.status == GateStatus::Refuse {
-        write!(text, "; limit: {}", sentence(&gate.limit)).expect(WRITES);
-    }
-    if !gate.fix.is_empty() {
-        write!(text, "; {}", sentence(&gate.fix)).expect(WRITES);
-    }
-    text
 }
 
 /// Throughput, CPU, latency and calls: metrics as rows for two arms, arms as rows for more.
@@ -308,14 +172,6 @@ fn metric_value(metric: Metric, value: f64) -> String {
         Metric::ServerCpu => micros(value),
         Metric::Throughput => rate(value),
     }
-}
-
-/// Whether so many events were lost that counts per request must not be shown.
-pub(crate) fn hidden_by_loss(recording: &Recording) -> bool {
-    recording
-        .gates
-        .iter()
-        .any(|gate| gate.id == "G12" && gate.status == GateStatus::Warn)
 }
 
 /// What each event loop did, arm by arm.
@@ -453,7 +309,11 @@ pub(crate) fn headers(recording: &Recording) -> Vec<Line> {
                 .map(|text| clean(text))
                 .collect::<Vec<_>>()
                 .join(", ");
-            Some(Line::new("headers", clean_to(&text, 300)))
+            let pair = format!("{}|{}", name(&first.name), name(&other.name));
+            Some(Line::new(
+                "headers",
+                format!("{pair}: {}", clean_to(&text, 300)),
+            ))
         })
         .collect()
 }
@@ -490,30 +350,4 @@ pub(crate) fn derived_not_measured(
         }
     }
     missing
-}
-
-/// The table of all gates.
-pub(crate) fn gate_table(recording: &Recording) -> Table {
-    let header = ["gate", "status", "measured", "limit", "what to change"];
-    Table {
-        header: header.map(str::to_owned).to_vec(),
-        rows: recording
-            .gates
-            .iter()
-            .map(|gate| {
-                vec![
-                    format!("{} {}", name(&gate.id), name(&gate.title)),
-                    status_word(gate.status).to_owned(),
-                    sentence(&gate.value),
-                    sentence(&gate.limit),
-                    if gate.fix.is_empty() {
-                        ABSENT.to_owned()
-                    } else {
-                        sentence(&gate.fix)
-                    },
-                ]
-            })
-            .collect(),
-        left: vec![1, 2, 3, 4],
-    }
 }

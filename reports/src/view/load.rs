@@ -203,7 +203,8 @@ fn latency(label: &'static str, latency: Option<&LatencyHistogram>, from: &str) 
     if let Some((title, needed)) = missing {
         write!(
             text,
-            "; {title} needs {needed:.0} values, has {}",
+            "; {title} needs {} values, has {}",
+            rate(needed),
             grouped(latency.count)
         )
         .expect(WRITES);

@@ -4,6 +4,7 @@
 //! leaves this module is clean: no format has to remember to sanitise, only to escape.
 
 pub(crate) mod compare;
+pub(crate) mod judgement;
 pub(crate) mod load;
 pub(crate) mod profile;
 pub(crate) mod syscalls;

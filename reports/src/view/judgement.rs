@@ -1,0 +1,209 @@
+//! What a comparison concludes and how far it may be believed: the verdict, the limiter, the gates.
+
+use std::fmt::Write as _;
+
+use recording::{ArmKind, Gate, GateStatus, Recording, VerdictWord};
+
+use super::{ABSENT, Line, Table, name, sentence};
+use crate::figures::{counted, percent};
+use crate::gates::{client_busy, cpu_count, server_busy};
+use crate::layout::{Tone, WRITES};
+use crate::verdict::{PAIRS_FOR_A_CLAIM, pair_verdicts};
+
+/// The verdict, one line for each arm against the reference.
+pub(crate) fn verdict(recording: &Recording) -> Vec<Line> {
+    let Some(verdict) = &recording.verdict else {
+        return vec![Line::new(
+            "VERDICT",
+            "none: rounds by count give exact counts per request, not a speed",
+        )];
+    };
+    let tone = match verdict.word {
+        VerdictWord::Equivalent | VerdictWord::Faster | VerdictWord::Immaterial => Tone::Good,
+        VerdictWord::Inconclusive => Tone::Caution,
+        VerdictWord::NotComparable => Tone::Bad,
+    };
+    let mut texts = if verdict.word == VerdictWord::NotComparable {
+        vec![sentence(&verdict.text)]
+    } else {
+        pair_verdicts(recording)
+            .into_iter()
+            .map(|pair| sentence(&pair.text))
+            .collect()
+    };
+    if let Some(last) = texts
+        .last_mut()
+        .filter(|_| verdict.word != VerdictWord::NotComparable)
+    {
+        let margin = recording
+            .scenario
+            .as_ref()
+            .map_or(0.0, |scenario| scenario.margin);
+        write!(last, "  margin {}", percent(margin)).expect(WRITES);
+        if verdict.indicative {
+            write!(last, "  indicative: {}", missing_for_a_claim(recording)).expect(WRITES);
+        }
+    }
+    texts
+        .into_iter()
+        .map(|text| Line::toned("VERDICT", text, tone))
+        .collect()
+}
+
+/// What a published claim needs beyond this run.
+fn missing_for_a_claim(recording: &Recording) -> String {
+    let mut missing = Vec::new();
+    if pair_verdicts(recording)
+        .iter()
+        .any(|pair| pair.pairs < PAIRS_FOR_A_CLAIM)
+    {
+        missing.push(format!("fewer than {PAIRS_FOR_A_CLAIM} pairs"));
+    }
+    let controlled = |gate: &Gate| gate.id == "G10" && gate.status == GateStatus::Ok;
+    if !recording.gates.iter().any(controlled) {
+        missing.push("no A/A control".to_owned());
+    }
+    missing.join(", ")
+}
+
+/// Arms that could not be restarted, so that their rounds are windows of one start.
+pub(crate) fn live_arms(recording: &Recording) -> Option<Line> {
+    let live: Vec<String> = recording
+        .arms
+        .iter()
+        .filter(|arm| arm.kind == ArmKind::Live)
+        .map(|arm| name(&arm.name))
+        .collect();
+    let text = format!(
+        "{} not restarted between rounds: the interval covers windows, not server starts",
+        live.join(", ")
+    );
+    (!live.is_empty()).then(|| Line::toned("live", text, Tone::Caution))
+}
+
+/// How busy both sides were; `None` where neither is known.
+pub(crate) fn busy(recording: &Recording) -> Option<Line> {
+    let cpus = recording
+        .scenario
+        .as_ref()?
+        .server_cpus
+        .as_deref()
+        .and_then(cpu_count);
+    let parts: Vec<String> = recording
+        .arms
+        .iter()
+        .filter_map(|arm| {
+            let client = client_busy(recording, &arm.name)?;
+            let server = match (server_busy(recording, &arm.name), cpus) {
+                (Some(share), Some(cpus)) => {
+                    format!(
+                        "{} of {} busy",
+                        percent(share),
+                        counted(cpus as usize, "CPU")
+                    )
+                }
+                _ => "CPU share not known".to_owned(),
+            };
+            Some(format!(
+                "{} {server}, client {}",
+                name(&arm.name),
+                percent(client)
+            ))
+        })
+        .collect();
+    (!parts.is_empty()).then(|| Line::new("cpu", parts.join("; ")))
+}
+
+/// The gates: how many are ok, then each one that is not, with what to change.
+pub(crate) fn gates(recording: &Recording) -> Vec<Line> {
+    if recording.gates.is_empty() {
+        return Vec::new();
+    }
+    let ok = recording
+        .gates
+        .iter()
+        .filter(|gate| gate.status == GateStatus::Ok)
+        .count();
+    let unmeasured: Vec<String> = recording
+        .gates
+        .iter()
+        .filter(|gate| gate.status == GateStatus::NotMeasured)
+        .map(|gate| format!("{} {}", name(&gate.id), name(&gate.title)))
+        .collect();
+    let mut summary = format!("ok {ok}/{}", recording.gates.len());
+    if !unmeasured.is_empty() {
+        write!(summary, "  not measured: {}", unmeasured.join(", ")).expect(WRITES);
+    }
+    let mut lines = vec![Line::new("gates", summary)];
+    lines.extend(recording.gates.iter().filter_map(|gate| {
+        let tone = match gate.status {
+            GateStatus::Ok | GateStatus::NotMeasured => return None,
+            GateStatus::Warn | GateStatus::Allowed => Tone::Caution,
+            GateStatus::Refuse => Tone::Bad,
+        };
+        Some(Line::toned("", gate_text(gate), tone))
+    }));
+    lines
+}
+
+/// The word of a gate's status.
+pub(crate) fn status_word(status: GateStatus) -> &'static str {
+    match status {
+        GateStatus::Ok => "ok",
+        GateStatus::Warn => "WARN",
+        GateStatus::Refuse => "REFUSED",
+        GateStatus::Allowed => "ALLOWED",
+        GateStatus::NotMeasured => "not measured",
+    }
+}
+
+fn gate_text(gate: &Gate) -> String {
+    let mut text = format!(
+        "{} {} {}: {}",
+        status_word(gate.status),
+        name(&gate.id),
+        name(&gate.title),
+        sentence(&gate.value)
+    );
+    if gate.status == GateStatus::Refuse {
+        write!(text, "; limit: {}", sentence(&gate.limit)).expect(WRITES);
+    }
+    if !gate.fix.is_empty() {
+        write!(text, "; {}", sentence(&gate.fix)).expect(WRITES);
+    }
+    text
+}
+
+/// The table of all gates.
+pub(crate) fn gate_table(recording: &Recording) -> Table {
+    let header = ["gate", "status", "measured", "limit", "what to change"];
+    Table {
+        header: header.map(str::to_owned).to_vec(),
+        rows: recording
+            .gates
+            .iter()
+            .map(|gate| {
+                vec![
+                    format!("{} {}", name(&gate.id), name(&gate.title)),
+                    status_word(gate.status).to_owned(),
+                    sentence(&gate.value),
+                    sentence(&gate.limit),
+                    if gate.fix.is_empty() {
+                        ABSENT.to_owned()
+                    } else {
+                        sentence(&gate.fix)
+                    },
+                ]
+            })
+            .collect(),
+        left: vec![1, 2, 3, 4],
+    }
+}
+
+/// Whether so many events were lost that counts per request must not be shown.
+pub(crate) fn hidden_by_loss(recording: &Recording) -> bool {
+    recording
+        .gates
+        .iter()
+        .any(|gate| gate.id == "G12" && gate.status == GateStatus::Warn)
+}

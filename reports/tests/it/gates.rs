@@ -1,0 +1,224 @@
+//! Gates: each one ok, broken and not measured.
+
+use recording::{
+    ConnectionCounts, FailureClass, Gate, GateStatus, LostClass, Probes, Recording, VerdictWord,
+    exit_code as code,
+};
+use reports::{Limits, analyse, analyse_allowing, exit_code};
+
+use crate::fixture::{comparison, h2o, nginx};
+
+fn gate<'a>(recording: &'a Recording, id: &str) -> &'a Gate {
+    recording.gates.iter().find(|gate| gate.id == id).unwrap()
+}
+
+fn analysed(change: impl Fn(&mut Recording)) -> Recording {
+    let mut recording = comparison(&[nginx(), h2o()], 8);
+    change(&mut recording);
+    analyse(&mut recording);
+    recording
+}
+
+/// The usual comparison passes, warns of the file cache, and says what it cannot know.
+#[test]
+fn usual_comparison_passes() {
+    let recording = analysed(|_| {});
+    let statuses: Vec<(&str, GateStatus)> = recording
+        .gates
+        .iter()
+        .map(|gate| (gate.id.as_str(), gate.status))
+        .collect();
+    assert_eq!(
+        statuses,
+        [
+            ("G1", GateStatus::Ok),
+            ("G4", GateStatus::Ok),
+            ("G5", GateStatus::Ok),
+            ("G6", GateStatus::Ok),
+            ("G8", GateStatus::NotMeasured),
+            ("G10", GateStatus::NotMeasured),
+            ("G11", GateStatus::Ok),
+            ("G12", GateStatus::Ok),
+            ("G14", GateStatus::Warn),
+        ]
+    );
+    assert_eq!(gate(&recording, "G14").value, "file cache on|off");
+    // Headers that differ are listed, Date is not.
+    assert!(
+        gate(&recording, "G1")
+            .value
+            .contains("headers differ: Server nginx|h2o")
+    );
+    assert!(!gate(&recording, "G1").value.contains("Date"));
+}
+
+/// Each kind of unequal response refuses, with both values, and nobody wins.
+#[test]
+fn unequal_responses_refuse() {
+    let breaks: [(&str, fn(&mut recording::ResponseShape)); 6] = [
+        ("status 200|200 404", |shape| {
+            shape.statuses.extend([(404, 1)]);
+        }),
+        ("body sha256 cdcdcdcdcdcd|efefefefefef", |shape| {
+            shape.body_sha256 = "ef".repeat(32)
+        }),
+        ("body length 1|2 B, 50%", |shape| shape.body_bytes = 2),
+        ("Content-Encoding none|gzip", |shape| {
+            shape.content_encoding = Some("gzip".to_owned())
+        }),
+        ("framing content-length|chunked", |shape| {
+            shape.framing = "chunked".to_owned()
+        }),
+        ("head 237|302 B", |shape| shape.head_bytes = 302),
+    ];
+    for (expected, change) in breaks {
+        let recording = analysed(|recording| {
+            change(recording.arms[1].response.as_mut().unwrap());
+        });
+        let broken = gate(&recording, "G1");
+        assert_eq!(broken.status, GateStatus::Refuse);
+        assert!(broken.value.contains(expected), "{}", broken.value);
+        assert!(broken.fix.contains("--allow-mismatch G1"));
+        let verdict = recording.verdict.as_ref().unwrap();
+        assert_eq!(
+            (verdict.word, &verdict.winner),
+            (VerdictWord::NotComparable, &None)
+        );
+        assert_eq!(
+            exit_code(&recording, &Limits::default()),
+            code::NOT_COMPARABLE
+        );
+    }
+}
+
+/// Differences inside the limits pass: 1 % of the body, 64 bytes of the head, header order.
+#[test]
+fn small_differences_pass() {
+    let recording = analysed(|recording| {
+        for (arm, bytes) in recording.arms.iter_mut().zip([1000, 1010]) {
+            let shape = arm.response.as_mut().unwrap();
+            shape.body_bytes = bytes;
+            shape.head_bytes = 200 + (bytes - 1000) * 6;
+            shape.headers.reverse();
+        }
+    });
+    assert_eq!(gate(&recording, "G1").status, GateStatus::Ok);
+}
+
+/// An allowed gate gives a verdict, stays in the report, and stays allowed when analysed again.
+#[test]
+fn allowed_mismatch_is_kept() {
+    let mut recording = comparison(&[nginx(), h2o()], 8);
+    recording.arms[1].response.as_mut().unwrap().framing = "chunked".to_owned();
+    analyse_allowing(&mut recording, &["G1".to_owned()]);
+    assert_eq!(gate(&recording, "G1").status, GateStatus::Allowed);
+    assert_eq!(
+        recording.verdict.as_ref().unwrap().word,
+        VerdictWord::Faster
+    );
+    let first = recording.clone();
+    analyse(&mut recording);
+    assert_eq!(recording, first);
+}
+
+/// One server that closes every connection refuses; limits that a window cannot tell do not.
+#[test]
+fn keep_alive_has_to_agree() {
+    let close_per = |requests: u64| {
+        move |recording: &mut Recording| {
+            for round in recording
+                .rounds
+                .iter_mut()
+                .filter(|round| round.arm == "h2o")
+            {
+                let load = round.load.as_mut().unwrap();
+                load.connections = ConnectionCounts {
+                    asked: 64,
+                    open_at_start: 64,
+                    established: load.ledger.ok / requests,
+                    closed_by_server: load.ledger.ok / requests,
+                    ..ConnectionCounts::default()
+                };
+            }
+        }
+    };
+    let status = |requests| gate(&analysed(close_per(requests)), "G4").status;
+    assert_eq!(status(1), GateStatus::Refuse);
+    assert_eq!(status(100), GateStatus::Refuse);
+    assert_eq!(status(2000), GateStatus::Ok);
+}
+
+/// Failures above a hundredth of a percent refuse, below they pass.
+#[test]
+fn errors_have_a_limit() {
+    let with_failures = |count: u64| {
+        analysed(|recording| {
+            let ledger = &mut recording.rounds[0].load.as_mut().unwrap().ledger;
+            ledger.sent += count;
+            ledger.fail(FailureClass::Reset, "body", count);
+        })
+    };
+    assert_eq!(gate(&with_failures(2), "G5").status, GateStatus::Ok);
+    let broken = with_failures(2000);
+    assert_eq!(gate(&broken, "G5").status, GateStatus::Refuse);
+    assert!(gate(&broken, "G5").value.starts_with("nginx 2000 (0.09%)"));
+}
+
+/// A busy client beside a server that is not is a warning.
+#[test]
+fn busy_client_warns() {
+    let recording = analysed(|recording| {
+        for round in &mut recording.rounds {
+            round.load.as_mut().unwrap().busiest_thread_share = 0.95;
+            round.server_cpu.as_mut().unwrap().total_ns /= 2;
+        }
+    });
+    assert_eq!(gate(&recording, "G6").status, GateStatus::Warn);
+    let pinless = analysed(|recording| recording.scenario.as_mut().unwrap().server_cpus = None);
+    assert_eq!(gate(&pinless, "G6").status, GateStatus::NotMeasured);
+}
+
+/// Probes that cost more than the limit warn; without probed rounds the cost is not measured.
+#[test]
+fn probe_cost_has_a_limit() {
+    let mut slow = nginx();
+    slow.probed = 0.8;
+    let mut recording = comparison(&[slow, h2o()], 3);
+    analyse(&mut recording);
+    assert_eq!(gate(&recording, "G11").status, GateStatus::Warn);
+    let off = analysed(|recording| recording.rounds.retain(|round| round.probes == Probes::Off));
+    assert_eq!(gate(&off, "G11").status, GateStatus::NotMeasured);
+    assert!(gate(&off, "G11").fix.contains("sudo"));
+    assert_eq!(gate(&off, "G12").status, GateStatus::NotMeasured);
+    assert_eq!(off.verdict.as_ref().unwrap().word, VerdictWord::Faster);
+}
+
+/// Lost events hide the counts and nothing else.
+#[test]
+fn lost_events_warn() {
+    let recording = analysed(|recording| {
+        for profile in recording
+            .rounds
+            .iter_mut()
+            .filter_map(|round| round.profile.as_mut())
+        {
+            profile.lost.add(LostClass::UntrackedProcesses, 100);
+        }
+    });
+    assert_eq!(gate(&recording, "G12").status, GateStatus::Warn);
+    assert_eq!(
+        recording.verdict.as_ref().unwrap().word,
+        VerdictWord::Faster
+    );
+}
+
+/// Settings that one side does not declare are not measured, never equal.
+#[test]
+fn undeclared_settings_are_not_equal() {
+    let recording = analysed(|recording| recording.arms[1].settings.clear());
+    assert_eq!(gate(&recording, "G14").status, GateStatus::NotMeasured);
+    let equal = analysed(|recording| {
+        recording.arms[1].settings = recording.arms[0].settings.clone();
+    });
+    assert_eq!(gate(&equal, "G14").status, GateStatus::Ok);
+}

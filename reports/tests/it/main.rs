@@ -1,0 +1,12 @@
+//! Tests of the public API on recordings built here: laws, gates, layouts.
+
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+mod fixture;
+mod gates;
+mod join;
+mod laws;
+mod markdown;
+mod strace;
+mod text;
+mod verdict;

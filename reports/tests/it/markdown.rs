@@ -1,0 +1,204 @@
+//! Markdown reports, as snapshots, and their limits.
+
+use recording::CallRow;
+use reports::{Footer, analyse, markdown};
+
+use crate::fixture::{comparison, h2o, load_recording, nginx, profile, profile_recording};
+
+/// The comparison for a pull request.
+#[test]
+fn compare_layout() {
+    let mut recording = comparison(&[nginx(), h2o()], 8);
+    analyse(&mut recording);
+    let end = Footer {
+        saved: vec!["run/recording.json".to_owned()],
+        reproduce: Some("whyfast compare nginx h2o".to_owned()),
+    };
+    insta::assert_snapshot!(markdown::compare(&recording, &end), @r"
+    ### nginx vs h2o
+
+    - **VERDICT**: nginx faster than h2o by 1.332x  \[1.326, 1.338\] 99% CI, 8 pairs  margin 2%  indicative\: no A/A control
+    - **cpu**: nginx 98% of 1 CPU busy, client 58%; h2o 97% of 1 CPU busy, client 58%
+
+    static-1b  HTTP/1.1  keep-alive  64 connections  CPUs server 0 client 1  kernel 6.18.0 x86\_64  2 CPUs, Example CPU  kvm
+
+    |  | nginx | h2o | ratio | 99% CI |
+    | --- | ---: | ---: | ---: | ---: |
+    | req/s | 68,938 | 51,753 | 1.332 | \[1.326, 1.338\] |
+    | server CPU us/req | 14.1 | 18.7 | 0.758 | \[0.756, 0.760\] |
+    | p50 latency | 906us | 1.22ms | 0.744 | \[0.740, 0.747\] |
+    | p99 latency | 2.45ms | 3.29ms | 0.744 | \[0.741, 0.747\] |
+    | syscalls/req | 6.250 | 7.520 | 0.831 | counted |
+
+    - **gates**: ok 6/9  not measured\: G8 server and client count the same, G10 A/A control
+    - WARN G14 tuning parity\: file cache on&#124;off; make the settings equal, or read the result with them in mind
+
+    SYSCALLS PER REQUEST  n and us per request, ours included, by difference in time; 16 probed rounds
+
+    | call | nginx n | us | err | B/call | h2o n | us | err | B/call | diff us |
+    | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
+    | `openat` | - | - |  |  | 1.000 | 1.90 |  |  | -1.90 |
+    | `sendfile` | 1.000 | 1.80 |  | 1 B | - | - |  |  | +1.80 |
+    | `read` | - | - |  |  | 3.000 | 1.68 | 1.000 | 48 B | -1.68 |
+    | `recvfrom` | 2.000 | 1.22 | 1.000 | 94 B | - | - |  |  | +1.22 |
+    | `newfstatat` | - | - |  |  | 1.000 | 0.620 |  |  | -0.620 |
+    | `setsockopt` | 2.000 | 0.480 |  |  | - | - |  |  | +0.480 |
+    | `writev` | 1.000 | 2.90 |  | 238 B | 1.000 | 3.30 |  | 231 B | -0.400 |
+    | `close` | - | - |  |  | 1.000 | 0.380 |  |  | -0.380 |
+    | `epoll_ctl` | - | - |  |  | 0.020 | 0.006 |  |  | -0.006 |
+    | `epoll_wait` | 0.250 | wait |  |  | 0.500 | wait |  |  | - |
+    | `all` | 6.250 | 6.40 | 1.000 |  | 7.520 | 7.89 | 1.000 |  | -1.49 |
+
+    - **note**: wait\: time inside is sleep, in no sum and no difference; see waits
+    - **waits**: nginx epoll\_wait 0.250 wakes/req, 4.000 events per wake (median 4 to 7), 24 without an event, 0.750 us inside per request
+    - **waits**: h2o epoll\_wait 0.500 wakes/req, 2.000 events per wake (median 4 to 7), 24 without an event, 1.50 us inside per request
+
+    - **probes**: throughput with/without\: nginx 0.920 \[0.918, 0.922\], CPU 14.1 -&gt; 15.4 us/req; h2o 0.900 \[0.898, 0.902\], CPU 18.7 -&gt; 20.7 us/req
+    - **headers**: nginx&#124;h2o\: Server nginx&#124;h2o
+
+    | setting | nginx | h2o |
+    | --- | --- | --- |
+    | file cache | on | off |
+
+    <details><summary>all gates</summary>
+
+    | gate | status | measured | limit | what to change |
+    | --- | --- | --- | --- | --- |
+    | G1 response equality | ok | body 1 B equal; nginx&#124;h2o\: headers differ\: Server nginx&#124;h2o | same statuses, body hash, encoding and framing; body length within 1%; head within 64 B | - |
+    | G4 keep-alive parity | ok | nginx\: 2,117,974 requests, no connection closed; h2o\: 1,573,453 requests, no connection closed | requests per connection within 5%, or more than 1000 on both | - |
+    | G5 errors | ok | nginx 0 (0%), h2o 0 (0%) | at most 0.01% of requests fail | - |
+    | G6 client saturation | ok | nginx\: server 98%, client 58%; h2o\: server 97%, client 58% | server CPUs at least 97% busy, or the busiest client thread below 90% | - |
+    | G8 server and client count the same | not measured | the server's own count of responses is not read | within 0.1% and what is in flight | - |
+    | G10 A/A control | not measured | no A/A rounds were run\: the verdict is indicative | the interval of A/A contains 1 and is narrow | - |
+    | G11 probe cost | ok | nginx 0.920, h2o 0.900 | throughput with probes at least 0.85 of without, at detail times | - |
+    | G12 lost events | ok | lost nothing | at most 0.001% of events, else counts are hidden | - |
+    | G14 tuning parity | WARN | file cache on&#124;off | declared settings equal | make the settings equal, or read the result with them in mind |
+
+    </details>
+
+    <details><summary>nginx.conf of nginx</summary>
+
+    ```
+    listen {port};
+    root {dir};
+    ```
+
+    </details>
+
+    <details><summary>h2o.conf of h2o</summary>
+
+    ```
+    listen {port};
+    root {dir};
+    ```
+
+    </details>
+
+    Saved: `run/recording.json`
+
+    Repeat:
+
+    ```
+    whyfast compare nginx h2o
+    ```
+    ");
+}
+
+/// A profile, and a load.
+#[test]
+fn profile_and_load_layout() {
+    let recording = profile_recording(profile(&nginx(), 100_000.0));
+    insta::assert_snapshot!(markdown::profile(&recording, &Footer::default()), @r"
+    ### profile
+
+    - **window**: 2.000 s, detail times (wall clock inside each call), copying the counters took 41.0us
+    - **rate**: 312,500 calls/s, 50,000 errors/s
+    - **errors**: recvfrom EAGAIN 100,000
+    - **waits**: epoll\_wait 25,000 wakes, 4.000 events per wake (median 4 to 7), 3 without an event, 0 interrupted, 75.0ms inside
+    - **open**: in flight at end, not counted\: epoll\_wait 1 time (longest 12.0us in pid 4242 tid 4242)
+    - **cpu**: of the target\: 1.98s, 99% of one CPU
+    - **our cost**: 1,250,000 program runs on the target's calls, reader 1.20ms CPU, maps 3.40 MB, attached in 45.0ms
+    - **lost**: nothing
+    - **target**: 1 process, 1 thread, children followed\: nginx 4242
+
+    | call | calls | errors | time | us/call |
+    | --- | ---: | ---: | ---: | ---: |
+    | `writev` | 100,000 |  | 290ms | 2.90 |
+    | `sendfile` | 100,000 |  | 180ms | 1.80 |
+    | `recvfrom` | 200,000 | 100,000 | 122ms | 0.610 |
+    | `epoll_wait` | 25,000 |  | 75.0ms | 3.00 |
+    | `setsockopt` | 200,000 |  | 48.0ms | 0.240 |
+
+    <details><summary>per second</summary>
+
+    | call | calls/s | errors/s | bytes/s | B/call | min | p50 in | p99 in | max |
+    | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
+    | `recvfrom` | 100,000 | 50,000 | 4.70 MB | 94 B | 305ns | 512ns-1.02us | 512ns-1.02us | 12.2us |
+    | `setsockopt` | 100,000 |  |  |  | 120ns | 128ns-256ns | 128ns-256ns | 4.80us |
+    | `sendfile` | 50,000 |  | 50.0 kB | 1 B | 900ns | 1.02us-2.05us | 1.02us-2.05us | 36.0us |
+    | `writev` | 50,000 |  | 11.9 MB | 238 B | 1.45us | 2.05us-4.10us | 2.05us-4.10us | 58.0us |
+    | `epoll_wait` | 12,500 |  |  |  | 1.50us | 2.05us-4.10us | 2.05us-4.10us | 60.0us |
+
+    </details>
+
+    kernel 6.18.0 x86\_64  2 CPUs, Example CPU  kvm
+    ");
+    insta::assert_snapshot!(markdown::load(&load_recording(), &Footer::default()), @r"
+    ### load GET http\://127.0.0.1\:8080/file  64 connections, 1 thread, 2.00s
+
+    - **requests**: 138,800 ok, 69,400 req/s over 2.000 s; 0 failed (0%)
+    - **ledger**: 138,800 sent + 64 carried in = 138,800 ok + 0 failed + 64 unfinished
+    - **latency**: p50 900us  p75 1.08ms  p90 1.21ms  p99 2.43ms  max 3.02ms  mean 943us  (first byte written to last byte read); p99.9 needs 10,000 values, has 2,000
+    - **statuses**: 200 138,800
+    - **conns**: 64 asked, 64 open at start, 0 established; closed\: none
+    - **traffic**: 13.0 MB sent, 33.2 MB received (33.0 MB heads, 139 kB bodies), 16.6 MB/s
+    - **client**: busiest thread 58% busy, 10.8 us CPU per request (4.10 user, 6.70 kernel)
+    - **slices**: 2\: 69,400 to 69,400 req/s, p99 1.80ms to 1.80ms
+
+    | latency | value |
+    | --- | ---: |
+    | p50 | 900us |
+    | p75 | 1.08ms |
+    | p90 | 1.21ms |
+    | p99 | 2.43ms |
+
+    <details><summary>slices</summary>
+
+    | from | req/s | failed | p50 | p99 | max |
+    | --- | ---: | ---: | ---: | ---: | ---: |
+    | 0.000 s | 69,400 | 0 | 900us | 1.80ms | 2.70ms |
+    | 1.000 s | 69,400 | 0 | 900us | 1.80ms | 2.70ms |
+
+    </details>
+
+    kernel 6.18.0 x86\_64  2 CPUs, Example CPU  kvm
+    ");
+}
+
+/// Thousands of calls and endless files still fit, and what is missing is counted.
+#[test]
+fn long_reports_are_cut() {
+    let mut profile = profile(&nginx(), 100_000.0);
+    let template: CallRow = profile.calls[0].clone();
+    profile.calls = (0..5000)
+        .map(|nr| CallRow {
+            nr,
+            name: format!("syscall_{nr:#x}"),
+            ..template.clone()
+        })
+        .collect();
+    let text = markdown::profile(&profile_recording(profile), &Footer::default());
+    assert!(text.chars().count() <= markdown::CHARACTERS_LIMIT);
+    assert!(text.contains("rows omitted, the recording has them"));
+
+    let mut recording = comparison(&[nginx(), h2o()], 3);
+    recording.arms[0].config[0].text = "line of a file\n".repeat(20_000);
+    analyse(&mut recording);
+    let text = markdown::compare(&recording, &Footer::default());
+    assert!(text.chars().count() <= markdown::CHARACTERS_LIMIT);
+    assert!(text.contains("nginx faster"));
+    assert_eq!(
+        text.matches("<details>").count(),
+        text.matches("</details>").count()
+    );
+}

@@ -1,0 +1,383 @@
+//! Layouts on a terminal, as snapshots.
+
+use recording::{Detail, FailureClass, LostClass, NotMeasured, Partial, Probes, Warning};
+use reports::{Footer, Style, analyse, text};
+
+use crate::fixture::{
+    Server, comparison, h2o, load_recording, lock_step, nginx, profile, profile_recording,
+};
+
+fn end() -> Footer {
+    Footer {
+        saved: vec!["run/recording.json".to_owned(), "run/report.md".to_owned()],
+        reproduce: Some("whyfast compare nginx h2o --pairs 8".to_owned()),
+    }
+}
+
+/// The main report: at most 45 lines and 110 columns.
+#[test]
+fn compare_layout() {
+    let mut recording = comparison(&[nginx(), h2o()], 8);
+    analyse(&mut recording);
+    let text = text::compare(&recording, &Style::default(), &end());
+    assert!(text.lines().count() <= 45);
+    assert!(
+        text.lines().all(|line| line.chars().count() <= 110),
+        "{text}"
+    );
+    insta::assert_snapshot!(text, @r"
+    compare nginx vs h2o
+             static-1b  HTTP/1.1  keep-alive  64 connections  CPUs server 0 client 1  kernel 6.18.0
+    VERDICT  nginx faster than h2o by 1.332x  [1.326, 1.338] 99% CI, 8 pairs  margin 2%  indicative: no A/A
+             control
+    cpu      nginx 98% of 1 CPU busy, client 58%; h2o 97% of 1 CPU busy, client 58%
+    gates    ok 6/9  not measured: G8 server and client count the same, G10 A/A control
+             WARN G14 tuning parity: file cache on|off; make the settings equal, or read the result with them in
+             mind
+                         nginx     h2o  ratio          99% CI
+     req/s              68,938  51,753  1.332  [1.326, 1.338]
+     server CPU us/req    14.1    18.7  0.758  [0.756, 0.760]
+     p50 latency         906us  1.22ms  0.744  [0.740, 0.747]
+     p99 latency        2.45ms  3.29ms  0.744  [0.741, 0.747]
+     syscalls/req        6.250   7.520  0.831         counted
+    SYSCALLS PER REQUEST  n and us per request, ours included, by difference in time; 16 probed rounds
+     call        nginx n     us    err  B/call  h2o n     us    err  B/call  diff us
+     openat            -      -                 1.000   1.90                   -1.90
+     sendfile      1.000   1.80            1 B      -      -                   +1.80
+     read              -      -                 3.000   1.68  1.000    48 B    -1.68
+     recvfrom      2.000   1.22  1.000    94 B      -      -                   +1.22
+     newfstatat        -      -                 1.000  0.620                  -0.620
+     setsockopt    2.000  0.480                     -      -                  +0.480
+     writev        1.000   2.90          238 B  1.000   3.30          231 B   -0.400
+     close             -      -                 1.000  0.380                  -0.380
+     epoll_ctl         -      -                 0.020  0.006                  -0.006
+     epoll_wait    0.250   wait                 0.500   wait                       -
+     all           6.250   6.40  1.000          7.520   7.89  1.000            -1.49
+    note     wait: time inside is sleep, in no sum and no difference; see waits
+    waits    nginx epoll_wait 0.250 wakes/req, 4.000 events per wake (median 4 to 7), 24 without an event, 0.750
+             us inside per request
+    waits    h2o epoll_wait 0.500 wakes/req, 2.000 events per wake (median 4 to 7), 24 without an event, 1.50 us
+             inside per request
+    probes   throughput with/without: nginx 0.920 [0.918, 0.922], CPU 14.1 -> 15.4 us/req; h2o 0.900 [0.898,
+             0.902], CPU 18.7 -> 20.7 us/req
+    headers  nginx|h2o: Server nginx|h2o
+     setting     nginx  h2o
+     file cache  on     off
+    saved    run/recording.json  run/report.md
+    repeat   whyfast compare nginx h2o --pairs 8
+    ");
+}
+
+/// Without root: no counts, and the remedy; a failed round and a warning are named.
+#[test]
+fn compare_without_probes_layout() {
+    let mut recording = comparison(&[nginx(), h2o()], 3);
+    recording.rounds.retain(|round| round.probes == Probes::Off);
+    recording.rounds[2].failed = Some("nginx exited with status 1".to_owned());
+    recording.not_measured.push(NotMeasured {
+        what: "syscalls per request".to_owned(),
+        why: "needs root".to_owned(),
+        remedy: Some("run with sudo".to_owned()),
+    });
+    recording.warnings.push(Warning {
+        code: "shared_cpus".to_owned(),
+        text: "server and client share CPU 0".to_owned(),
+    });
+    analyse(&mut recording);
+    let text = text::compare(&recording, &Style::default(), &Footer::default());
+    insta::assert_snapshot!(text, @r"
+    compare nginx vs h2o
+             static-1b  HTTP/1.1  keep-alive  64 connections  CPUs server 0 client 1  kernel 6.18.0
+    VERDICT  nginx faster than h2o by 1.336x  [1.315, 1.358] 99% CI, 2 pairs  margin 2%  indicative: fewer than 8
+             pairs, no A/A control
+    cpu      nginx 98% of 1 CPU busy, client 58%; h2o 96% of 1 CPU busy, client 58%
+    gates    ok 4/9  not measured: G8 server and client count the same, G10 A/A control, G11 probe cost, G12 lost
+             events
+             WARN G14 tuning parity: file cache on|off; make the settings equal, or read the result with them in
+             mind
+                         nginx     h2o  ratio          99% CI
+     req/s              68,981  51,617  1.336  [1.315, 1.358]
+     server CPU us/req    14.1    18.7  0.757  [0.751, 0.763]
+     p50 latency         905us  1.22ms  0.742  [0.731, 0.753]
+     p99 latency        2.45ms  3.30ms  0.741  [0.732, 0.751]
+    failed   round 4 of nginx (pair 1, probes off): nginx exited with status 1; its pair is not used
+    headers  nginx|h2o: Server nginx|h2o
+    warning  server and client share CPU 0
+    missing  syscalls per request: not measured: needs root (run with sudo)
+     setting     nginx  h2o
+     file cache  on     off
+    ");
+}
+
+/// Exact counts: four decimals, and whether each is whole.
+#[test]
+fn lock_step_layout() {
+    let mut recording = lock_step(&[nginx(), h2o()], 1000);
+    for profile in recording
+        .rounds
+        .iter_mut()
+        .filter_map(|round| round.profile.as_mut())
+    {
+        profile.detail = Detail::Counts;
+        for row in &mut profile.calls {
+            row.time = None;
+        }
+        for wait in &mut profile.waits {
+            wait.ns_total = None;
+        }
+    }
+    analyse(&mut recording);
+    let text = text::compare(&recording, &Style::default(), &Footer::default());
+    insta::assert_snapshot!(text, @r"
+    compare nginx vs h2o
+             static-1b  HTTP/1.1  keep-alive  1000 requests one at a time  CPUs server 0 client 1  kernel 6.18.0
+    VERDICT  none: rounds by count give exact counts per request, not a speed
+    gates    ok 4/9  not measured: G6 client saturation, G8 server and client count the same, G10 A/A control, G11
+             probe cost
+             WARN G14 tuning parity: file cache on|off; make the settings equal, or read the result with them in
+             mind
+                    nginx     h2o  ratio  99% CI
+     syscalls/req  6.2500  7.5200  0.831   exact
+    SYSCALLS PER REQUEST  n per request, by difference in number, exact; 2 probed rounds
+     call        nginx n     err  B/call   h2o n     err  B/call   diff n  whole
+     read              -                  3.0000  1.0000    48 B  -3.0000    yes
+     recvfrom     2.0000  1.0000    94 B       -                  +2.0000    yes
+     setsockopt   2.0000                       -                  +2.0000    yes
+     close             -                  1.0000                  -1.0000    yes
+     newfstatat        -                  1.0000                  -1.0000    yes
+     openat            -                  1.0000                  -1.0000    yes
+     sendfile     1.0000             1 B       -                  +1.0000    yes
+     epoll_wait   0.2500                  0.5000                  -0.2500     no
+     epoll_ctl         -                  0.0200                  -0.0200     no
+     writev       1.0000           238 B  1.0000           231 B   0.0000    yes
+     all          6.2500  1.0000          7.5200  1.0000          -1.2700     no
+    note     whole: the count is an integer per request on every arm
+    waits    nginx epoll_wait 0.2500 wakes/req, 4.000 events per wake (median 4 to 7), 3 without an event
+    waits    h2o epoll_wait 0.5000 wakes/req, 2.000 events per wake (median 4 to 7), 3 without an event
+    headers  nginx|h2o: Server nginx|h2o
+     setting     nginx  h2o
+     file cache  on     off
+    ");
+}
+
+/// Three arms: arms are rows, and the table of calls drops its narrow columns.
+#[test]
+fn three_arms_layout() {
+    let fast = Server {
+        name: "testserver:writev,cache",
+        rps: 90_000.0,
+        ..nginx()
+    };
+    let mut recording = comparison(&[nginx(), h2o(), fast], 8);
+    analyse(&mut recording);
+    let text = text::compare(&recording, &Style::default(), &Footer::default());
+    assert!(
+        text.lines().all(|line| line.chars().count() <= 110),
+        "{text}"
+    );
+    insta::assert_snapshot!(text, @r"
+    compare nginx vs h2o vs testserver:writev,cache
+             static-1b  HTTP/1.1  keep-alive  64 connections  CPUs server 0 client 1  kernel 6.18.0
+    VERDICT  nginx faster than h2o by 1.332x  [1.326, 1.338] 99% CI, 8 pairs
+    VERDICT  testserver:writev,cache faster than nginx by 1.297x  [1.294, 1.299] 99% CI, 8 pairs  margin 2%
+             indicative: no A/A control
+    cpu      nginx 98% of 1 CPU busy, client 58%; h2o 97% of 1 CPU busy, client 58%; testserver:writev,cache 126%
+             of 1 CPU busy, client 58%
+    gates    ok 6/9  not measured: G8 server and client count the same, G10 A/A control
+             WARN G14 tuning parity: file cache on|off|off; make the settings equal, or read the result with them
+             in mind
+     arm                       req/s  first/this          99% CI  CPU us/req     p50     p99  syscalls/req
+     nginx                    68,938           -               -        14.1   906us  2.45ms         6.250
+     h2o                      51,753       1.332  [1.326, 1.338]        18.7  1.22ms  3.29ms         7.520
+     testserver:writev,cache  89,401       0.771  [0.770, 0.773]        14.1   906us  2.45ms         6.250
+    SYSCALLS PER REQUEST  n and us per request, ours included, by difference in time; 24 probed rounds
+     call        nginx n     us  h2o n     us  testserver:wr… n     us
+     openat            -      -  1.000   1.90                 -      -
+     sendfile      1.000   1.80      -      -             1.000   1.80
+     read              -      -  3.000   1.68                 -      -
+     recvfrom      2.000   1.22      -      -             2.000   1.22
+     newfstatat        -      -  1.000  0.620                 -      -
+     setsockopt    2.000  0.480      -      -             2.000  0.480
+     writev        1.000   2.90  1.000   3.30             1.000   2.90
+     close             -      -  1.000  0.380                 -      -
+     epoll_ctl         -      -  0.020  0.006                 -      -
+     epoll_wait    0.250   wait  0.500   wait             0.250   wait
+     all           6.250   6.40  7.520   7.89             6.250   6.40
+    note     wait: time inside is sleep, in no sum and no difference; see waits
+    waits    nginx epoll_wait 0.250 wakes/req, 4.000 events per wake (median 4 to 7), 24 without an event, 0.750
+             us inside per request
+    waits    h2o epoll_wait 0.500 wakes/req, 2.000 events per wake (median 4 to 7), 24 without an event, 1.50 us
+             inside per request
+    waits    testserver:writev,cache epoll_wait 0.250 wakes/req, 4.000 events per wake (median 4 to 7), 24 without
+             an event, 0.750 us inside per request
+    probes   throughput with/without: nginx 0.920 [0.918, 0.922], CPU 14.1 -> 15.4 us/req; h2o 0.900 [0.898,
+             0.902], CPU 18.7 -> 20.7 us/req; testserver:writev,cache 0.920 [0.918, 0.922], CPU 14.1 -> 15.4
+             us/req
+    headers  nginx|h2o: Server nginx|h2o
+    headers  nginx|testserver:writev,cache: Server nginx|testserver:writev,cache
+     setting     nginx  h2o  testserver:writev,cache
+     file cache  on     off  off
+    ");
+}
+
+/// A refusal leads with the gate, and lost events hide the counts.
+#[test]
+fn refused_layout() {
+    let mut recording = comparison(&[nginx(), h2o()], 3);
+    recording.arms[1]
+        .response
+        .as_mut()
+        .unwrap()
+        .content_encoding = Some("gzip".to_owned());
+    for profile in recording
+        .rounds
+        .iter_mut()
+        .filter_map(|round| round.profile.as_mut())
+    {
+        profile.lost.add(LostClass::RecursionMisses, 1000);
+    }
+    analyse(&mut recording);
+    let text = text::compare(&recording, &Style::default(), &Footer::default());
+    assert!(!text.contains("epoll_wait"));
+    insta::assert_snapshot!(text, @r"
+    compare nginx vs h2o
+             static-1b  HTTP/1.1  keep-alive  64 connections  CPUs server 0 client 1  kernel 6.18.0
+    VERDICT  not comparable: G1 response equality: nginx|h2o: Content-Encoding none|gzip; nginx|h2o: headers
+             differ: Server nginx|h2o
+    cpu      nginx 97% of 1 CPU busy, client 58%; h2o 96% of 1 CPU busy, client 58%
+    gates    ok 4/9  not measured: G8 server and client count the same, G10 A/A control
+             REFUSED G1 response equality: nginx|h2o: Content-Encoding none|gzip; nginx|h2o: headers differ:
+             Server nginx|h2o; limit: same statuses, body hash, encoding and framing; body length within 1%; head
+             within 64 B; make the recipes' variants answer alike (same file, compression on or off on both), or
+             accept the difference with --allow-mismatch G1
+             WARN G12 lost events: nginx lost 3000 (0.13%), h2o lost 3000 (0.14%); counts per request are hidden;
+             probe less: --detail counts
+             WARN G14 tuning parity: file cache on|off; make the settings equal, or read the result with them in
+             mind
+                         nginx     h2o  ratio          99% CI
+     req/s              68,377  51,263  1.334  [1.309, 1.360]
+     server CPU us/req    14.2    18.8  0.758  [0.750, 0.765]
+     p50 latency         913us  1.23ms  0.743  [0.730, 0.756]
+     p99 latency        2.47ms  3.33ms  0.743  [0.729, 0.756]
+    SYSCALLS PER REQUEST  hidden: too many events were lost, G12
+    probes   throughput with/without: nginx 0.920 [0.914, 0.927], CPU 14.2 -> 15.4 us/req; h2o 0.901 [0.898,
+             0.903], CPU 18.8 -> 20.8 us/req
+    headers  nginx|h2o: Server nginx|h2o
+     setting     nginx  h2o
+     file cache  on     off
+    ");
+}
+
+/// A profile: the table of strace, then what it lacks.
+#[test]
+fn profile_layout() {
+    let mut profile = profile(&nginx(), 100_000.0);
+    profile.calls[0].died_in_call = 2;
+    profile.lost.add(LostClass::UntrackedProcesses, 3);
+    profile.ended_early = Some("the target exited".to_owned());
+    let text = text::profile(
+        &profile_recording(profile),
+        &Style::default(),
+        &Footer::default(),
+    );
+    insta::assert_snapshot!(text, @r"
+    % time     seconds  usecs/call     calls    errors syscall
+    ------ ----------- ----------- --------- --------- ----------------
+     40.56    0.290000           2    100000           writev
+     25.17    0.180000           1    100000           sendfile
+     17.06    0.122000           0    200000    100000 recvfrom
+     10.49    0.075000           3     25000           epoll_wait
+      6.71    0.048000           0    200000           setsockopt
+    ------ ----------- ----------- --------- --------- ----------------
+    100.00    0.715000           1    625000    100000 total
+
+    window   2.000 s, detail times (wall clock inside each call), copying the counters took 41.0us; ended early:
+             the target exited
+    rate     312,500 calls/s, 50,000 errors/s
+    errors   recvfrom EAGAIN 100,000
+    waits    epoll_wait 25,000 wakes, 4.000 events per wake (median 4 to 7), 3 without an event, 0 interrupted,
+             75.0ms inside
+    open     in flight at end, not counted: epoll_wait 1 time (longest 12.0us in pid 4242 tid 4242)
+    ended    not counted above, never returned: killed inside epoll_wait 2
+    cpu      of the target: 1.98s, 99% of one CPU
+    our cost 1,250,000 program runs on the target's calls, reader 1.20ms CPU, maps 3.40 MB, attached in 45.0ms
+    LOST     3 child processes with an id outside the target table
+    target   1 process, 1 thread, children followed: nginx 4242
+     call        calls/s  errors/s  bytes/s  B/call     min         p50 in         p99 in     max
+     recvfrom    100,000    50,000  4.70 MB    94 B   305ns   512ns-1.02us   512ns-1.02us  12.2us
+     setsockopt  100,000                              120ns    128ns-256ns    128ns-256ns  4.80us
+     sendfile     50,000            50.0 kB     1 B   900ns  1.02us-2.05us  1.02us-2.05us  36.0us
+     writev       50,000            11.9 MB   238 B  1.45us  2.05us-4.10us  2.05us-4.10us  58.0us
+     epoll_wait   12,500                             1.50us  2.05us-4.10us  2.05us-4.10us  60.0us
+    ");
+}
+
+/// A load: the ledger adds up and each failure has its class.
+#[test]
+fn load_layout() {
+    let mut recording = load_recording();
+    let load = recording.rounds[0].load.as_mut().unwrap();
+    load.ledger.fail(FailureClass::Timeout, "head", 3);
+    load.ledger.sent += 3;
+    recording.partial = Some(Partial {
+        why: "interrupted".to_owned(),
+    });
+    let text = text::load(&recording, &Style::default(), &Footer::default());
+    insta::assert_snapshot!(text, @r"
+    load GET http://127.0.0.1:8080/file  64 connections, 1 thread, 2.00s
+    PARTIAL  the run ended early: interrupted; figures cover what was done
+    requests 138,800 ok, 69,400 req/s over 2.000 s; 3 failed (0.0022%)
+    ledger   138,803 sent + 64 carried in = 138,800 ok + 3 failed + 64 unfinished
+    failed   timeout in head 3
+    latency  p50 900us  p75 1.08ms  p90 1.21ms  p99 2.43ms  max 3.02ms  mean 943us  (first byte written to last
+             byte read); p99.9 needs 10,000 values, has 2,000
+    statuses 200 138,800
+    conns    64 asked, 64 open at start, 0 established; closed: none
+    traffic  13.0 MB sent, 33.2 MB received (33.0 MB heads, 139 kB bodies), 16.6 MB/s
+    client   busiest thread 58% busy, 10.8 us CPU per request (4.10 user, 6.70 kernel)
+    slices   2: 69,400 to 69,400 req/s, p99 1.80ms to 1.80ms
+    ");
+}
+
+/// Colour adds escape sequences and changes nothing else.
+#[test]
+fn colour_says_nothing_alone() {
+    let mut recording = comparison(&[nginx(), h2o()], 8);
+    analyse(&mut recording);
+    let plain = text::compare(&recording, &Style::default(), &end());
+    let coloured = text::compare(
+        &recording,
+        &Style {
+            colour: true,
+            ..Style::default()
+        },
+        &end(),
+    );
+    assert_ne!(plain, coloured);
+    let mut stripped = coloured;
+    for code in ["\x1b[0m", "\x1b[1m", "\x1b[31m", "\x1b[32m", "\x1b[33m"] {
+        stripped = stripped.replace(code, "");
+    }
+    assert_eq!(stripped, plain);
+}
+
+/// Every renderer copes with a recording in which nothing was measured.
+#[test]
+fn empty_recordings_render() {
+    for kind in [
+        recording::RecordingKind::Compare,
+        recording::RecordingKind::Load,
+        recording::RecordingKind::Profile,
+    ] {
+        let mut empty = crate::fixture::empty(kind);
+        analyse(&mut empty);
+        let (style, end) = (Style::default(), Footer::default());
+        for text in [
+            text::compare(&empty, &style, &end),
+            text::profile(&empty, &style, &end),
+            text::load(&empty, &style, &end),
+        ] {
+            assert!(text.ends_with('\n'), "{text:?}");
+        }
+    }
+}

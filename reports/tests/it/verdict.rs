@@ -1,0 +1,180 @@
+//! Verdicts and exit codes.
+
+use recording::{
+    FailureClass, LostClass, Partial, Probes, Recording, RecordingKind, VerdictWord,
+    exit_code as code,
+};
+use reports::{Limits, analyse, exit_code};
+
+use crate::fixture::{Server, profile_recording};
+use crate::fixture::{comparison, empty, h2o, load_recording, lock_step, nginx, profile};
+
+fn analysed(servers: &[Server], pairs: u32) -> Recording {
+    let mut recording = comparison(servers, pairs);
+    analyse(&mut recording);
+    recording
+}
+
+fn word(recording: &Recording) -> VerdictWord {
+    recording.verdict.as_ref().unwrap().word
+}
+
+fn outcome(recording: &Recording) -> u8 {
+    exit_code(recording, &Limits::default())
+}
+
+/// A clear difference names its winner, whichever arm comes first.
+#[test]
+fn faster_arm_wins_from_either_side() {
+    for servers in [[nginx(), h2o()], [h2o(), nginx()]] {
+        let recording = analysed(&servers, 8);
+        let verdict = recording.verdict.as_ref().unwrap();
+        assert_eq!(verdict.word, VerdictWord::Faster);
+        assert_eq!(verdict.winner.as_deref(), Some("nginx"));
+        assert!(
+            verdict.text.starts_with("nginx faster than h2o by 1.33"),
+            "{}",
+            verdict.text
+        );
+        assert!(
+            verdict.text.ends_with("99% CI, 8 pairs"),
+            "{}",
+            verdict.text
+        );
+        assert!(verdict.indicative, "no A/A control");
+        assert_eq!(outcome(&recording), code::DONE);
+    }
+}
+
+/// Equal servers are equivalent with enough pairs and inconclusive with too few.
+#[test]
+fn equal_arms_are_equivalent() {
+    let twin = Server {
+        name: "twin",
+        ..nginx()
+    };
+    let many = analysed(&[nginx(), twin.clone()], 8);
+    assert_eq!(
+        (word(&many), outcome(&many)),
+        (VerdictWord::Equivalent, code::DONE)
+    );
+    let few = analysed(&[nginx(), twin.clone()], 2);
+    assert_eq!(
+        (word(&few), outcome(&few)),
+        (VerdictWord::Inconclusive, code::INCONCLUSIVE)
+    );
+    let text = &few.verdict.as_ref().unwrap().text;
+    assert!(
+        text.contains("more pairs needed") || text.contains("more pair needed"),
+        "{text}"
+    );
+    let one = analysed(&[nginx(), twin], 1);
+    assert_eq!(one.comparisons[0].interval, None);
+    assert!(one.verdict.unwrap().text.contains("more pairs needed"));
+}
+
+/// A failed round takes its pair out of the statistics and stays in the recording.
+#[test]
+fn failed_round_removes_its_pair() {
+    let mut recording = comparison(&[nginx(), h2o()], 4);
+    let rounds = recording.rounds.len();
+    let bad = recording
+        .rounds
+        .iter_mut()
+        .find(|r| r.pair == 2 && r.probes == Probes::Off)
+        .unwrap();
+    bad.failed = Some("nginx exited with status 1".to_owned());
+    bad.load.as_mut().unwrap().ledger.ok = 1;
+    analyse(&mut recording);
+    assert_eq!(recording.comparisons[0].pairs, 3);
+    assert_eq!(recording.rounds.len(), rounds);
+    assert_eq!(word(&recording), VerdictWord::Faster);
+}
+
+/// With several arms each stands against the first; one doubt is a doubt about the whole.
+#[test]
+fn several_arms_stand_against_the_first() {
+    let fast = Server {
+        name: "fast",
+        rps: 90_000.0,
+        ..nginx()
+    };
+    let twin = Server {
+        name: "twin",
+        ..nginx()
+    };
+    let won = analysed(&[nginx(), h2o(), fast.clone()], 8);
+    assert_eq!(
+        won.verdict.as_ref().unwrap().winner.as_deref(),
+        Some("fast")
+    );
+    let reference = analysed(&[fast.clone(), h2o(), nginx()], 8);
+    assert_eq!(
+        reference.verdict.as_ref().unwrap().winner.as_deref(),
+        Some("fast")
+    );
+    let two_ahead = analysed(&[h2o(), nginx(), fast.clone()], 8);
+    assert_eq!(two_ahead.verdict.as_ref().unwrap().winner, None);
+    assert_eq!(word(&two_ahead), VerdictWord::Faster);
+    let mixed = analysed(&[nginx(), twin, fast], 2);
+    assert_eq!(word(&mixed), VerdictWord::Inconclusive);
+}
+
+/// Rounds by count give no verdict about speed and are done when every arm has one.
+#[test]
+fn lock_step_has_no_verdict() {
+    let mut recording = lock_step(&[nginx(), h2o()], 1000);
+    analyse(&mut recording);
+    assert_eq!(
+        (recording.verdict.as_ref(), outcome(&recording)),
+        (None, code::DONE)
+    );
+    recording.rounds[1].failed = Some("no answer".to_owned());
+    assert_eq!(outcome(&recording), code::FAILED);
+}
+
+/// What ended early is failed, or interrupted where that is why.
+#[test]
+fn partial_runs_have_their_own_codes() {
+    let mut recording = analysed(&[nginx(), h2o()], 3);
+    recording.partial = Some(Partial {
+        why: "interrupted".to_owned(),
+    });
+    assert_eq!(outcome(&recording), code::INTERRUPTED);
+    recording.partial = Some(Partial {
+        why: "h2o exited with status 1".to_owned(),
+    });
+    assert_eq!(outcome(&recording), code::FAILED);
+    assert_eq!(outcome(&empty(RecordingKind::Compare)), code::FAILED);
+}
+
+/// A load fails its limit only above it.
+#[test]
+fn load_has_an_error_limit() {
+    let mut recording = load_recording();
+    assert_eq!(outcome(&recording), code::DONE);
+    let ledger = &mut recording.rounds[0].load.as_mut().unwrap().ledger;
+    ledger.fail(FailureClass::Timeout, "head", ledger.ok / 100);
+    assert_eq!(outcome(&recording), code::LIMIT_BROKEN);
+    let lenient = Limits {
+        max_errors: 0.02,
+        ..Limits::default()
+    };
+    assert_eq!(exit_code(&recording, &lenient), code::DONE);
+    let ledger = &mut recording.rounds[0].load.as_mut().unwrap().ledger;
+    ledger.ok = 0;
+    ledger.failed.clear();
+    assert_eq!(outcome(&recording), code::FAILED, "nothing finished");
+}
+
+/// A profile that lost more than the limit says so in its exit code.
+#[test]
+fn profile_has_a_loss_limit() {
+    let mut profile = profile(&nginx(), 100_000.0);
+    assert_eq!(outcome(&profile_recording(profile.clone())), code::DONE);
+    profile.lost.add(LostClass::UnknownNumbers, 1);
+    assert_eq!(outcome(&profile_recording(profile.clone())), code::DONE);
+    profile.lost.add(LostClass::UnknownNumbers, 100);
+    assert_eq!(outcome(&profile_recording(profile)), code::LIMIT_BROKEN);
+    assert_eq!(outcome(&empty(RecordingKind::Profile)), code::FAILED);
+}
