@@ -1,8 +1,8 @@
 //! Gates: each one ok, broken and not measured.
 
 use recording::{
-    ConnectionCounts, FailureClass, Gate, GateStatus, LostClass, Probes, Recording, VerdictWord,
-    exit_code as code,
+    ConnectionCounts, FailureClass, Gate, GateStatus, LostClass, Probes, Recording, ResponseShape,
+    VerdictWord, exit_code as code,
 };
 use reports::{Limits, analyse, analyse_allowing, exit_code};
 
@@ -55,19 +55,20 @@ fn usual_comparison_passes() {
 /// Each kind of unequal response refuses, with both values, and nobody wins.
 #[test]
 fn unequal_responses_refuse() {
-    let breaks: [(&str, fn(&mut recording::ResponseShape)); 6] = [
+    type Break = fn(&mut ResponseShape);
+    let breaks: [(&str, Break); 6] = [
         ("status 200|200 404", |shape| {
-            shape.statuses.extend([(404, 1)]);
+            shape.statuses.extend([(404, 1)])
         }),
         ("body sha256 cdcdcdcdcdcd|efefefefefef", |shape| {
-            shape.body_sha256 = "ef".repeat(32)
+            shape.body_sha256 = "ef".repeat(32);
         }),
         ("body length 1|2 B, 50%", |shape| shape.body_bytes = 2),
         ("Content-Encoding none|gzip", |shape| {
-            shape.content_encoding = Some("gzip".to_owned())
+            shape.content_encoding = Some("gzip".to_owned());
         }),
         ("framing content-length|chunked", |shape| {
-            shape.framing = "chunked".to_owned()
+            shape.framing = "chunked".to_owned();
         }),
         ("head 237|302 B", |shape| shape.head_bytes = 302),
     ];

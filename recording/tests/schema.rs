@@ -1,0 +1,102 @@
+//! The committed JSON Schema, and recordings of every schema version that must still load.
+
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+use std::fs;
+use std::path::Path;
+
+use recording::{Recording, SCHEMA, SchemaError, json_schema};
+use serde_json::Value;
+
+/// The schema in the repository is the one of the types; `WHYFAST_BLESS=1` rewrites the file.
+#[test]
+fn committed_schema_is_current() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("schema/whyfast-1.0.schema.json");
+    let current = json_schema();
+    if std::env::var_os("WHYFAST_BLESS").is_some_and(|value| value == "1") {
+        fs::write(&path, &current).unwrap();
+    }
+    let committed = fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        committed == current,
+        "recording/schema/whyfast-1.0.schema.json is not the schema of the types; if the change \
+         only adds, rewrite it with: WHYFAST_BLESS=1 cargo test -p recording --test schema"
+    );
+}
+
+/// The name of the committed file follows the version that is written.
+#[test]
+fn schema_file_is_named_after_the_version() {
+    assert_eq!(SCHEMA, "whyfast/1.0");
+}
+
+/// Recordings of schema 1.0 load, are valid, and lose nothing when written again.
+#[test]
+fn recordings_of_1_0_still_load() {
+    let validator = validator();
+    for json in FIXTURES_1_0 {
+        let value: Value = serde_json::from_str(json).unwrap();
+        let errors: Vec<String> = validator
+            .iter_errors(&value)
+            .map(|error| error.to_string())
+            .collect();
+        assert!(errors.is_empty(), "{errors:?}");
+        let recording = Recording::parse(json.as_bytes()).unwrap();
+        let again: Value = serde_json::from_str(&recording.to_json()).unwrap();
+        assert!(again == value, "a member was lost or changed");
+    }
+}
+
+/// A reader of this version ignores what a later minor version adds.
+#[test]
+fn unknown_members_are_ignored() {
+    let mut value: Value = serde_json::from_str(FIXTURES_1_0[0]).unwrap();
+    value["schema"] = "whyfast/1.7".into();
+    value["rounds"][0]["weather"] = "rain".into();
+    let recording = Recording::parse(value.to_string().as_bytes()).unwrap();
+    assert_eq!(recording.schema, "whyfast/1.7");
+}
+
+/// Another major version and other JSON are refused with what was found.
+#[test]
+fn foreign_files_are_refused() {
+    let mut value: Value = serde_json::from_str(FIXTURES_1_0[0]).unwrap();
+    value["schema"] = "whyfast/2.0".into();
+    let error = Recording::parse(value.to_string().as_bytes()).unwrap_err();
+    assert!(matches!(&error, SchemaError::TooNew { found } if found == "whyfast/2.0"));
+    let error = Recording::parse(b"{\"schema\": \"h2load\"}").unwrap_err();
+    assert!(matches!(&error, SchemaError::Name { found } if found == "h2load"));
+    assert!(matches!(
+        Recording::parse(b"wrk 4.1").unwrap_err(),
+        SchemaError::Json(_)
+    ));
+}
+
+/// The schema has teeth: a wrong type, a missing member and an unknown word are invalid.
+#[test]
+fn schema_rejects_what_the_types_reject() {
+    let validator = validator();
+    let breaks: [fn(&mut Value); 3] = [
+        |value| value["rounds"][0]["pair"] = "first".into(),
+        |value| drop(value.as_object_mut().unwrap().remove("tool")),
+        |value| value["rounds"][0]["probes"] = "maybe".into(),
+    ];
+    for change in breaks {
+        let mut value: Value = serde_json::from_str(FIXTURES_1_0[0]).unwrap();
+        change(&mut value);
+        assert!(!validator.is_valid(&value));
+        assert!(Recording::parse(value.to_string().as_bytes()).is_err());
+    }
+}
+
+fn validator() -> jsonschema::Validator {
+    let schema: Value = serde_json::from_str(&json_schema()).unwrap();
+    jsonschema::validator_for(&schema).unwrap()
+}
+
+/// One recording per verb, written by schema 1.0. Never edited: a new version adds its own.
+const FIXTURES_1_0: [&str; 3] = [
+    include_str!("fixtures/compare-1.0.json"),
+    include_str!("fixtures/load-1.0.json"),
+    include_str!("fixtures/profile-1.0.json"),
+];
