@@ -23,38 +23,41 @@ pub const NR_SIGRETURN_COMPAT: u32 = 173;
 /// Returns in -4095..=-1 are errors.
 pub const MAX_ERRNO: u64 = 4095;
 /// The error of a descriptor that is not ready: counted per CPU, as servers see it all the time.
-pub const EAGAIN: u32 = 11;
+pub const EAGAIN: u64 = 11;
 /// ERESTARTSYS: 512 to 516 tell the kernel what to do after a signal; programs never see them.
-pub const FIRST_RESTART_ERRNO: u32 = 512;
+pub const FIRST_RESTART_ERRNO: u64 = 512;
 /// How many such codes there are.
-pub const DIED_ERRNOS: u32 = 5;
+pub const DIED_ERRNOS: usize = 5;
 /// The last ordinary error number, EHWPOISON.
-const LAST_ERRNO: u32 = 133;
+const LAST_ERRNO: u64 = 133;
 /// The slot of every number without one of its own.
-pub const ERRNO_OTHER: u32 = 0;
+pub const ERRNO_OTHER: usize = 0;
 /// Slots of an [`ErrnoRow`].
-pub const ERRNO_SLOTS: u32 = LAST_ERRNO + 1 + DIED_ERRNOS;
+pub const ERRNO_SLOTS: usize = LAST_ERRNO as usize + 1 + DIED_ERRNOS;
 
 /// The slot of an error number.
+///
+/// In whole registers throughout: the verifier loses the bounds of a number that is cut to 32 bits.
 #[inline]
-pub const fn errno_slot(errno: u32) -> u32 {
+pub const fn errno_slot(errno: u64) -> usize {
+    let restart = errno.wrapping_sub(FIRST_RESTART_ERRNO);
     if errno <= LAST_ERRNO {
-        errno
-    } else if errno >= FIRST_RESTART_ERRNO && errno < FIRST_RESTART_ERRNO + DIED_ERRNOS {
-        LAST_ERRNO + 1 + (errno - FIRST_RESTART_ERRNO)
+        errno as usize
+    } else if restart < DIED_ERRNOS as u64 {
+        LAST_ERRNO as usize + 1 + restart as usize
     } else {
         ERRNO_OTHER
     }
 }
 
 /// The error number of a slot; `None` for the slot of all others.
-pub const fn errno_of_slot(slot: u32) -> Option<u32> {
+pub const fn errno_of_slot(slot: usize) -> Option<u64> {
     if slot == ERRNO_OTHER || slot >= ERRNO_SLOTS {
         None
-    } else if slot <= LAST_ERRNO {
-        Some(slot)
+    } else if slot as u64 <= LAST_ERRNO {
+        Some(slot as u64)
     } else {
-        Some(slot - LAST_ERRNO - 1 + FIRST_RESTART_ERRNO)
+        Some(slot as u64 - LAST_ERRNO - 1 + FIRST_RESTART_ERRNO)
     }
 }
 
@@ -77,7 +80,7 @@ pub struct CountRow {
 #[derive(Debug)]
 pub struct ErrnoRow {
     /// By [`errno_slot`].
-    pub slots: [AtomicU64; ERRNO_SLOTS as usize],
+    pub slots: [AtomicU64; ERRNO_SLOTS],
 }
 
 /// Calls that did not return to their program, all CPUs.
@@ -87,11 +90,11 @@ pub struct EndRow {
     /// Entered and never to return.
     pub no_return: AtomicU64,
     /// Counted as an error -512..=-516 and then the last of their thread, by code.
-    pub died: [AtomicU64; DIED_ERRNOS as usize],
+    pub died: [AtomicU64; DIED_ERRNOS],
 }
 
 /// Buckets of [`TimeRow`]: up to 2^44 ns, five hours; a longer call is in the last one.
-pub const TIME_BUCKETS: u32 = 45;
+pub const TIME_BUCKETS: usize = 45;
 
 /// Time of one call on one CPU.
 #[repr(C)]
@@ -104,11 +107,11 @@ pub struct TimeRow {
     /// Complement of the shortest, so that zero means none: `!ns`.
     pub ns_min_inverted: AtomicU64,
     /// Counts by [`log2_bucket`].
-    pub buckets: [AtomicU64; TIME_BUCKETS as usize],
+    pub buckets: [AtomicU64; TIME_BUCKETS],
 }
 
 /// Buckets of [`WaitRow`]: a return value is below 2^31.
-pub const WAIT_BUCKETS: u32 = 32;
+pub const WAIT_BUCKETS: usize = 32;
 
 /// One waiting call on one CPU.
 #[repr(C)]
@@ -123,7 +126,7 @@ pub struct WaitRow {
     /// Ended by a signal.
     pub interrupted: AtomicU64,
     /// Events per wake, by [`log2_bucket`].
-    pub buckets: [AtomicU64; WAIT_BUCKETS as usize],
+    pub buckets: [AtomicU64; WAIT_BUCKETS],
 }
 
 /// A number outside the table and the row that it was given: entry `i` has row `1024 + i`.
@@ -153,7 +156,7 @@ pub const fn unknown_key_parts(key: u64) -> Option<(u32, bool)> {
 /// A search over constants: BPF has no instruction that counts leading zeros, and what the compiler
 /// makes of `leading_zeros` costs more than six compares.
 #[inline]
-pub const fn log2_bucket(value: u64, buckets: u32) -> u32 {
+pub const fn log2_bucket(value: u64, buckets: usize) -> usize {
     let mut bucket = 0;
     let mut rest = value;
     if rest >> 32 != 0 {
@@ -180,7 +183,7 @@ pub const fn log2_bucket(value: u64, buckets: u32) -> u32 {
         bucket += 1;
         rest >>= 1;
     }
-    bucket += rest as u32;
+    bucket += rest as usize;
     if bucket < buckets {
         bucket
     } else {
@@ -220,7 +223,10 @@ mod tests {
     /// The search agrees with the definition at every power of two and beside it.
     #[test]
     fn bucket_matches_definition() {
-        let expected = |value: u64| (u64::BITS - value.leading_zeros()).min(TIME_BUCKETS - 1);
+        let expected = |value: u64| {
+            let bucket = u64::BITS - value.leading_zeros();
+            (bucket as usize).min(TIME_BUCKETS - 1)
+        };
         for bit in 0..64 {
             for value in [(1_u64 << bit) - 1, 1 << bit, (1 << bit) + 1] {
                 assert_eq!(log2_bucket(value, TIME_BUCKETS), expected(value), "{value}");

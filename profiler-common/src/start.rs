@@ -13,8 +13,8 @@ pub struct StartSlot(pub AtomicU64);
 
 /// Packs the time of entry and the row of the call.
 #[inline]
-pub const fn pack_start(now_ns: u64, row: u32) -> u64 {
-    (now_ns << ROW_BITS) | row as u64
+pub const fn pack_start(now_ns: u64, row: u64) -> u64 {
+    (now_ns << ROW_BITS) | row
 }
 
 /// The row of a packed stamp.

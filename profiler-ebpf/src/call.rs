@@ -31,7 +31,7 @@ pub(crate) fn enter(ctx: &BtfTracePointContext) {
         return;
     };
     let nr: u64 = ctx.arg(1);
-    if let Some(row) = row(nr as u32, task.is_compat()) {
+    if let Some(row) = row(nr, task.is_compat()) {
         store(&slot.0, pack_start(clock_ns(), row));
     }
 }
@@ -68,61 +68,70 @@ pub(crate) fn leave(ctx: &BtfTracePointContext, timed: bool) {
 }
 
 /// The row of a number; `None` for an unknown one when the list of such numbers is full.
+///
+/// Rows are whole registers: the verifier loses the bounds of a number that is cut to 32 bits.
 #[inline(always)]
-fn row(nr: u32, compat: bool) -> Option<u32> {
-    if nr < NATIVE_ROWS {
-        return Some(if compat { nr + NATIVE_ROWS } else { nr });
+fn row(nr: u64, compat: bool) -> Option<u64> {
+    if nr < NATIVE_ROWS.into() {
+        return Some(if compat {
+            nr + u64::from(NATIVE_ROWS)
+        } else {
+            nr
+        });
     }
-    unknown_row(nr, compat)
+    let row = unknown_row(nr as u32, compat);
+    (row < ROWS.into()).then_some(row)
 }
 
 #[inline(always)]
-fn row_at_exit(registers: Registers, task: Task) -> Option<u32> {
+fn row_at_exit(registers: Registers, task: Task) -> Option<u64> {
     let nr = registers.nr();
     let compat = task.is_compat();
     // rt_sigreturn replaces all registers, the number among them.
     if nr == -1 {
         return Some(if compat {
-            NATIVE_ROWS + NR_SIGRETURN_COMPAT
+            (NATIVE_ROWS + NR_SIGRETURN_COMPAT).into()
         } else {
-            NR_SIGRETURN_NATIVE
+            NR_SIGRETURN_NATIVE.into()
         });
     }
-    row(nr as u32, compat)
+    row(nr as u64, compat)
 }
 
-/// Finds or takes the entry of an unknown number.
+/// Finds or takes the entry of an unknown number; [`ROWS`] when the list is full. A function of its
+/// own, so that it costs the ordinary path nothing.
 #[inline(never)]
-fn unknown_row(nr: u32, compat: bool) -> Option<u32> {
+fn unknown_row(nr: u32, compat: bool) -> u64 {
     let key = unknown_key(nr, compat);
     let limit = UNKNOWN_LIMIT.load();
     for probe in 0..UNKNOWN_ROWS {
         if probe >= limit {
             break;
         }
-        let entry = UNKNOWNS.get(probe)?;
+        let Some(entry) = UNKNOWNS.get(probe) else {
+            break;
+        };
         let found = replace_zero(&entry.key, key);
         if found == 0 || found == key {
-            return Some(NATIVE_ROWS + COMPAT_ROWS + probe);
+            return (NATIVE_ROWS + COMPAT_ROWS + probe).into();
         }
     }
-    None
+    ROWS.into()
 }
 
 #[inline(always)]
-fn count(row: u32, cpu: u32, kind: Kind, ret: i64) {
-    let Some(counts) = COUNTS.get(cpu * ROWS + row) else {
+fn count(row: u64, cpu: u32, kind: Kind, ret: i64) {
+    let Some(counts) = COUNTS.get(cpu * ROWS + row as u32) else {
         return;
     };
     bump(&counts.count, 1);
     let errno = ret.wrapping_neg() as u64;
     if errno.wrapping_sub(1) < MAX_ERRNO {
-        let errno = errno as u32;
         bump(&counts.errors, 1);
         if errno == EAGAIN {
             bump(&counts.again, 1);
-        } else if let Some(errnos) = ERRNOS.get(row) {
-            add(errnos.slots.get(errno_slot(errno) as usize), 1);
+        } else if let Some(errnos) = ERRNOS.get(row as u32) {
+            add(errnos.slots.get(errno_slot(errno)), 1);
         }
         if let Kind::Wait(index) = kind
             && (errno == EINTR || errno >= FIRST_RESTART_ERRNO)
@@ -151,7 +160,7 @@ fn woke(index: u32, events: u64) {
     }
     bump(&wait.wakes, 1);
     bump(&wait.events, events);
-    if let Some(bucket) = wait.buckets.get(log2_bucket(events, WAIT_BUCKETS) as usize) {
+    if let Some(bucket) = wait.buckets.get(log2_bucket(events, WAIT_BUCKETS)) {
         bump(bucket, 1);
     }
 }
@@ -173,12 +182,12 @@ fn take_start(task: Task) -> Option<u64> {
 }
 
 #[inline(always)]
-fn time(row: u32, cpu: u32, start: u64, now_ns: u64) {
+fn time(row: u64, cpu: u32, start: u64, now_ns: u64) {
     let Some(ns) = elapsed_ns(start, now_ns) else {
         add(EVENTS.get(0).map(|events| &events.lost_clock), 1);
         return;
     };
-    let Some(times) = TIMES.get(cpu * ROWS + row) else {
+    let Some(times) = TIMES.get(cpu * ROWS + row as u32) else {
         return;
     };
     bump(&times.ns_total, ns);
@@ -188,7 +197,7 @@ fn time(row: u32, cpu: u32, start: u64, now_ns: u64) {
     if !ns > load(&times.ns_min_inverted) {
         store(&times.ns_min_inverted, !ns);
     }
-    if let Some(bucket) = times.buckets.get(log2_bucket(ns, TIME_BUCKETS) as usize) {
+    if let Some(bucket) = times.buckets.get(log2_bucket(ns, TIME_BUCKETS)) {
         bump(bucket, 1);
     }
 }
@@ -207,4 +216,4 @@ pub(crate) fn add(counter: Option<&AtomicU64>, by: u64) {
     }
 }
 
-const EINTR: u32 = 4;
+const EINTR: u64 = 4;

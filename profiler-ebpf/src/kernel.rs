@@ -162,8 +162,8 @@ pub(crate) fn replace_zero(word: &AtomicU64, new: u64) -> u64 {
 
 /// The kind of a row below [`ROWS`]; other rows are plain.
 #[inline(always)]
-pub(crate) fn kind(row: u32) -> Kind {
-    if row >= ROWS {
+pub(crate) fn kind(row: u64) -> Kind {
+    if row >= ROWS.into() {
         return Kind::Plain;
     }
     // SAFETY: the index was checked. Volatile, or the compiler makes a chain of compares of it.

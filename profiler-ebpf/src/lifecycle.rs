@@ -100,18 +100,16 @@ fn left_open(task: Task) {
     if nr < 0 || nr >= NATIVE_ROWS.into() {
         return;
     }
-    let mut row = nr as u32;
+    let mut row = nr as u64;
     if task.is_compat() {
-        row += NATIVE_ROWS;
+        row += u64::from(NATIVE_ROWS);
     }
-    let Some(ends) = ENDS.get(row) else {
+    let Some(ends) = ENDS.get(row as u32) else {
         return;
     };
     let returned = registers.returned();
-    let code = returned
-        .wrapping_neg()
-        .wrapping_sub(FIRST_RESTART_ERRNO.into()) as u64;
-    if code < DIED_ERRNOS.into() {
+    let code = (returned.wrapping_neg() as u64).wrapping_sub(FIRST_RESTART_ERRNO);
+    if code < DIED_ERRNOS as u64 {
         add(ends.died.get(code as usize), 1);
     } else if returned == -ENOSYS && matches!(kind(row), Kind::Exit) {
         add(Some(&ends.no_return), 1);

@@ -1,1 +1,49 @@
-//! placeholder
+//! Finds a target, reads what the eBPF programs counted for it, and makes that the profile half of
+//! a recording.
+//!
+//! ```no_run
+//! use profiler::{Config, Session, Target};
+//! use recording::Detail;
+//!
+//! # fn main() -> Result<(), profiler::ProfilerError> {
+//! let mut session = Session::attach(Config::new([Target::Port(443)], Detail::Counts))?;
+//! session.drop_privileges()?;
+//! session.open(false)?;
+//! std::thread::sleep(std::time::Duration::from_secs(10));
+//! let profile = session.close(false)?;
+//! println!("{} system calls", profile.calls.iter().map(|call| call.count).sum::<u64>());
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Nothing is streamed: the programs add to arrays in the kernel, which are mapped into this process
+//! and copied at the edges of a window. Dropping the [`Session`], or the end of the process however
+//! it comes, detaches everything.
+//!
+//! Rendering, the command line and how halves of a measurement talk are not here.
+
+#![warn(missing_docs)]
+#![deny(unsafe_code)]
+
+mod btf;
+mod cgroup;
+mod config;
+mod delta;
+mod error;
+mod in_flight;
+mod privileges;
+mod processes;
+mod session;
+mod snapshot;
+mod source;
+#[allow(unsafe_code, reason = "the one module that needs it")]
+mod sys;
+mod target;
+mod tracked;
+
+pub use btf::BtfError;
+pub use config::{Config, Limits};
+pub use error::{PortOwner, ProfilerError};
+pub use session::Session;
+pub use source::bpf_object_sha256;
+pub use target::Target;

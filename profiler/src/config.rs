@@ -1,0 +1,42 @@
+//! What to profile and how.
+
+use recording::Detail;
+
+use crate::Target;
+
+/// What to profile and how.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// What to profile; several at once are counted together.
+    pub targets: Vec<Target>,
+    /// Whether children that a target forks become targets, and its descendants are to begin with.
+    pub follow: bool,
+    /// How much is probed.
+    pub detail: Detail,
+    /// Sizes of the tables.
+    pub limits: Limits,
+}
+
+impl Config {
+    /// These targets, their children followed, with tables sized to the machine.
+    pub fn new(targets: impl IntoIterator<Item = Target>, detail: Detail) -> Self {
+        Self {
+            targets: targets.into_iter().collect(),
+            follow: true,
+            detail,
+            limits: Limits::default(),
+        }
+    }
+}
+
+/// Sizes of the tables in the kernel. `None` takes what the machine needs, with which nothing is
+/// lost; smaller ones save memory, and let tests show that a loss is told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// Processes with an id from this on cannot be targets; `None`: `kernel.pid_max`.
+    pub target_ids: Option<u32>,
+    /// Calls of threads with an id from this on are not timed; `None`: `kernel.pid_max`.
+    pub start_ids: Option<u32>,
+    /// Call numbers outside the table that are told apart; `None`: 64, which is also the most.
+    pub unknown_numbers: Option<u32>,
+}

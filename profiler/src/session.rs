@@ -1,0 +1,457 @@
+//! A profile from attach to detach: who is counted, and the windows that are measured.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use profiler_common::{PENDING, TARGET};
+use recording::{Abi, Detail, NotMeasured, OwnCost, Profile, ProfileSlice, Warning, Window};
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::delta::{Delta, RowNames};
+use crate::in_flight::InFlight;
+use crate::processes::{self, ProcessInfo};
+use crate::snapshot::{Snapshot, number_of_row};
+use crate::source::{Bpf, CounterSource, LoadPlan, Tables};
+use crate::sys::process_cpu_ns;
+use crate::tracked::{Joined, Tracked};
+use crate::{Config, ProfilerError, Target, privileges};
+
+/// An attached profiler. Dropping it detaches the programs.
+#[derive(Debug)]
+pub struct Session {
+    config: Config,
+    source: Box<dyn CounterSource>,
+    tracked: Tracked,
+    window: Option<OpenWindow>,
+    attach_ns: u64,
+    last_events: (u64, u64),
+}
+
+#[derive(Debug)]
+struct OpenWindow {
+    start: Snapshot,
+    last: Snapshot,
+    /// Whether a call of the warm-up may have been on its way at the start.
+    was_quiet: bool,
+    slices: Vec<ProfileSlice>,
+    in_flight: InFlight,
+    own_cpu_ns: u64,
+}
+
+impl Session {
+    /// Finds the targets, loads and attaches the programs, and begins to count.
+    pub fn attach(config: Config) -> Result<Self, ProfilerError> {
+        let begun = Instant::now();
+        if config.targets.is_empty() {
+            return Err(ProfilerError::NoTarget);
+        }
+        // Before anything is loaded: a mistyped port should cost nothing.
+        let roots = resolve(&config.targets)?;
+        let source = Bpf::load(&plan(&config)?)?;
+        let mut session = Self::over(config, Box::new(source));
+        session.begin(&roots)?;
+        session.attach_ns = duration_ns(begun.elapsed());
+        Ok(session)
+    }
+
+    fn over(config: Config, source: Box<dyn CounterSource>) -> Self {
+        Self {
+            config,
+            source,
+            tracked: Tracked::default(),
+            window: None,
+            attach_ns: 0,
+            last_events: (0, 0),
+        }
+    }
+
+    /// Gives up, for the calling thread, every privilege but the one to look into processes of
+    /// other users. Call it before other threads are started: theirs are not changed.
+    pub fn drop_privileges(&self) -> Result<(), ProfilerError> {
+        privileges::drop_privileges()
+    }
+
+    /// Opens a window: everything from now on is part of it, and what an earlier window measured
+    /// is not. With `quiet` it first waits, at most a second, until two copies of the counters a
+    /// millisecond apart are equal. Returns when the copy at the start was complete, ns.
+    pub fn open(&mut self, quiet: bool) -> Result<u64, ProfilerError> {
+        self.tick();
+        let own_cpu_ns = own_cpu_ns();
+        let (start, was_quiet) = self.snapshot_when(quiet);
+        self.tracked.open_window();
+        let in_flight = self.in_flight();
+        let at_ns = start.end_ns;
+        self.window = Some(OpenWindow {
+            last: start.clone(),
+            start,
+            was_quiet,
+            slices: Vec::new(),
+            in_flight,
+            own_cpu_ns,
+        });
+        Ok(at_ns)
+    }
+
+    /// Takes in processes that joined or ended. Call it at least every 100 ms while a window is
+    /// open: processes that join a control group or take a name are counted from then on only, and
+    /// the name of one that ends unseen is not known.
+    pub fn tick(&mut self) {
+        self.rescan_open_ended();
+        let tables = self.source.tables();
+        let events = (
+            tables
+                .events
+                .forks
+                .load(std::sync::atomic::Ordering::Relaxed),
+            tables
+                .events
+                .ends
+                .load(std::sync::atomic::Ordering::Relaxed),
+        );
+        if events != self.last_events {
+            self.last_events = events;
+            self.tracked.follow(&tables);
+        }
+    }
+
+    /// Ends a sub-window; it is part of the profile that [`close`](Self::close) returns as well.
+    pub fn slice(&mut self) -> Result<ProfileSlice, ProfilerError> {
+        self.tick();
+        let snapshot = self.snapshot();
+        let window = self.window.as_mut().ok_or(ProfilerError::NotOpen)?;
+        let delta = Delta::between(&window.last, &snapshot);
+        let slice = ProfileSlice {
+            window: Window {
+                start_ns: window.last.end_ns,
+                end_ns: snapshot.end_ns,
+            },
+            calls: row_names(&self.source.tables()).slice_calls(&delta, self.config.detail),
+        };
+        window.last = snapshot;
+        window.slices.push(slice.clone());
+        Ok(slice)
+    }
+
+    /// Closes the window. With `quiet` it first waits as [`open`](Self::open) does.
+    pub fn close(&mut self, quiet: bool) -> Result<Profile, ProfilerError> {
+        if self.window.is_none() {
+            return Err(ProfilerError::NotOpen);
+        }
+        let (end, was_quiet) = self.snapshot_when(quiet);
+        let own_cpu_ns = own_cpu_ns();
+        self.tick();
+        let in_flight_at_end = self.in_flight();
+        let window = self.window.take().ok_or(ProfilerError::NotOpen)?;
+        let facts = ClosedWindow {
+            was_quiet: window.was_quiet && was_quiet,
+            reader_cpu_ns: own_cpu_ns.saturating_sub(window.own_cpu_ns),
+            window,
+            end,
+            in_flight_at_end,
+        };
+        Ok(self.profile(facts))
+    }
+
+    /// Whether every process of the target has ended; a name or a control group can gain others.
+    pub fn target_ended(&mut self) -> bool {
+        self.tick();
+        self.tracked.alive().is_empty()
+    }
+
+    /// The processes of the target that are alive.
+    pub fn pids(&self) -> BTreeSet<u32> {
+        self.tracked.alive()
+    }
+
+    /// Sets the flags of the targets, and of the descendants that they already have.
+    fn begin(&mut self, roots: &[(BTreeSet<u32>, u8)]) -> Result<(), ProfilerError> {
+        for (pids, flag) in roots {
+            for &pid in pids {
+                self.set_target(pid, *flag)?;
+            }
+        }
+        if self.config.follow {
+            self.add_descendants();
+        }
+        self.tracked.follow(&self.source.tables());
+        Ok(())
+    }
+
+    fn set_target(&mut self, pid: u32, flag: u8) -> Result<(), ProfilerError> {
+        let tables = self.source.tables();
+        if !tables.set_flags(pid, flag) {
+            let entries = tables.targets.len() * profiler_common::TARGETS_PER_ENTRY as usize;
+            return Err(ProfilerError::OutsideTable {
+                pid,
+                limit: u32::try_from(entries).unwrap_or(u32::MAX),
+            });
+        }
+        // It may have ended before the flag was there to be taken back at its end.
+        if ProcessInfo::of(pid).is_none_or(|info| info.is_zombie && info.threads <= 1) {
+            tables.set_flags(pid, 0);
+            return Err(ProfilerError::NoSuchProcess { pid });
+        }
+        self.tracked.add(pid, Joined::Found);
+        Ok(())
+    }
+
+    /// Children that were forked before their parent had its flag. A child that is forked later
+    /// gets its own from the programs, so the walk ends when it finds no new one.
+    fn add_descendants(&mut self) {
+        loop {
+            let tables = self.source.tables();
+            let is_target = |pid: u32| tables.flags(pid).unwrap_or(0) & TARGET != 0;
+            let alive = self.tracked.alive();
+            let roots = alive.into_iter().filter(|&pid| is_target(pid)).collect();
+            let family = processes::with_descendants(&roots, &processes::all());
+            let new: Vec<u32> = family
+                .into_iter()
+                .filter(|&pid| pid != std::process::id() && !is_target(pid))
+                .collect();
+            let mut added = false;
+            for pid in new {
+                // One that has just ended is no loss.
+                added |= self.set_target(pid, TARGET).is_ok();
+            }
+            if !added {
+                return;
+            }
+        }
+    }
+
+    fn rescan_open_ended(&mut self) {
+        let mut joined = false;
+        let open_ended = self
+            .config
+            .targets
+            .iter()
+            .filter(|target| target.is_open_ended());
+        let found: BTreeSet<u32> = open_ended.flat_map(Target::resolve_again).collect();
+        for pid in found {
+            if self.tracked.is_alive(pid) {
+                continue;
+            }
+            self.tracked.forget(pid);
+            joined |= self.set_target(pid, TARGET).is_ok();
+        }
+        if joined && self.config.follow {
+            self.add_descendants();
+        }
+    }
+
+    fn in_flight(&self) -> InFlight {
+        let tables = self.source.tables();
+        InFlight::observe(
+            &self.tracked.alive(),
+            &tables,
+            self.config.detail,
+            &row_names(&tables),
+            clock_ns,
+        )
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        Snapshot::copy(
+            &self.source.tables(),
+            self.source.recursion_misses(),
+            clock_ns,
+        )
+    }
+
+    /// A copy, and whether it equals an earlier one where that was asked for.
+    fn snapshot_when(&self, quiet: bool) -> (Snapshot, bool) {
+        let mut snapshot = self.snapshot();
+        if !quiet {
+            return (snapshot, true);
+        }
+        let begun = Instant::now();
+        while begun.elapsed() < QUIET_WITHIN {
+            // Not to wait for something, but to let time pass in which nothing may happen.
+            std::thread::sleep(QUIET_FOR);
+            let next = self.snapshot();
+            if next.same_counters(&snapshot) {
+                return (next, true);
+            }
+            snapshot = next;
+        }
+        (snapshot, false)
+    }
+
+    fn profile(&mut self, closed: ClosedWindow) -> Profile {
+        let detail = self.config.detail;
+        let ClosedWindow { window, end, .. } = closed;
+        let delta = Delta::between(&window.start, &end);
+        let tables = self.source.tables();
+        let names = row_names(&tables);
+        let mut slices = window.slices;
+        if !slices.is_empty() {
+            let rest = Delta::between(&window.last, &end);
+            slices.push(ProfileSlice {
+                window: Window {
+                    start_ns: window.last.end_ns,
+                    end_ns: end.end_ns,
+                },
+                calls: names.slice_calls(&rest, detail),
+            });
+        }
+        let (processes, cpu_ns) = self.tracked.close_window();
+        let mut not_measured = Vec::new();
+        if cpu_ns.is_none() {
+            not_measured.push(cpu_not_measured());
+        }
+        if window.in_flight.hidden || closed.in_flight_at_end.hidden {
+            not_measured.push(in_flight_not_measured());
+        }
+        Profile {
+            detail,
+            window: Window {
+                start_ns: window.start.end_ns,
+                end_ns: end.end_ns,
+            },
+            boundary_ns: copy_ns(&window.start) + copy_ns(&end),
+            processes,
+            follow: self.config.follow,
+            calls: names.call_rows(&delta, detail, &closed.in_flight_at_end.calls),
+            waits: names.wait_rows(&delta, detail),
+            in_flight_at_start: window.in_flight.calls,
+            in_flight_at_end: closed.in_flight_at_end.calls,
+            cpu_ns,
+            lost: delta.lost(),
+            cost: OwnCost {
+                target_events: delta.count() * events_per_call(detail),
+                reader_cpu_ns: closed.reader_cpu_ns,
+                map_bytes: self.source.map_bytes(),
+                attach_ns: self.attach_ns,
+            },
+            slices,
+            ended_early: None,
+            not_measured,
+            warnings: warnings(&delta, closed.was_quiet),
+        }
+    }
+}
+
+/// What is known when a window has been closed.
+struct ClosedWindow {
+    window: OpenWindow,
+    end: Snapshot,
+    was_quiet: bool,
+    in_flight_at_end: InFlight,
+    reader_cpu_ns: u64,
+}
+
+/// The processes of each target with the flag that they get.
+fn resolve(targets: &[Target]) -> Result<Vec<(BTreeSet<u32>, u8)>, ProfilerError> {
+    let resolved = targets.iter().map(|target| {
+        let flag = match target {
+            Target::Pending(_) => PENDING,
+            Target::Cgroup(_) | Target::Comm(_) | Target::Pid(_) | Target::Port(_) => TARGET,
+        };
+        Ok((target.resolve()?, flag))
+    });
+    resolved.collect()
+}
+
+fn plan(config: &Config) -> Result<LoadPlan, ProfilerError> {
+    let pid_max = pid_max()?;
+    Ok(LoadPlan {
+        detail: config.detail,
+        follow: config.follow,
+        target_ids: config.limits.target_ids.unwrap_or(pid_max),
+        start_ids: config.limits.start_ids.unwrap_or(pid_max),
+        unknown_numbers: config.limits.unknown_numbers.unwrap_or(u32::MAX),
+    })
+}
+
+/// First process id that this kernel does not give out.
+fn pid_max() -> Result<u32, ProfilerError> {
+    let read_error = |source| ProfilerError::Read {
+        path: PID_MAX.into(),
+        source,
+    };
+    let text = std::fs::read_to_string(PID_MAX).map_err(read_error)?;
+    let parsed = text.trim().parse();
+    parsed.map_err(|error| read_error(std::io::Error::new(std::io::ErrorKind::InvalidData, error)))
+}
+
+fn row_names<'a>(tables: &Tables<'a>) -> RowNames<impl Fn(u32) -> Option<(u32, bool)> + use<'a>> {
+    let tables = *tables;
+    RowNames {
+        native: Abi::of_machine(std::env::consts::ARCH)
+            .expect("the programs are attached, so there is an object for this architecture"),
+        number: move |row| number_of_row(&tables, row),
+    }
+}
+
+/// Programs that run for a call.
+fn events_per_call(detail: Detail) -> u64 {
+    match detail {
+        Detail::Floor | Detail::Times => 2,
+        Detail::Counts => 1,
+    }
+}
+
+fn warnings(delta: &Delta, was_quiet: bool) -> Vec<Warning> {
+    let mut warnings = Vec::new();
+    if !was_quiet {
+        warnings.push(Warning {
+            code: "not_quiet".into(),
+            text: "the target went on making system calls for a second at an edge of the window: \
+                   calls of other work are in the counts"
+                .into(),
+        });
+    }
+    if delta.calls.contains_key(&IO_URING_ENTER) {
+        warnings.push(Warning {
+            code: "io_uring".into(),
+            text: "the target uses io_uring: operations that it submits that way are not system \
+                   calls and are not counted"
+                .into(),
+        });
+    }
+    warnings
+}
+
+fn cpu_not_measured() -> NotMeasured {
+    NotMeasured {
+        what: "CPU time".into(),
+        why: "a process of the target ended during the window, before its clock could be read"
+            .into(),
+        remedy: None,
+    }
+}
+
+fn in_flight_not_measured() -> NotMeasured {
+    NotMeasured {
+        what: "calls in flight".into(),
+        why: "/proc/PID/task/TID/syscall may not be read without CAP_SYS_PTRACE".into(),
+        remedy: Some("run with sudo".into()),
+    }
+}
+
+fn copy_ns(snapshot: &Snapshot) -> u64 {
+    snapshot.end_ns.saturating_sub(snapshot.start_ns)
+}
+
+fn own_cpu_ns() -> u64 {
+    process_cpu_ns(std::process::id()).expect("our own process exists")
+}
+
+/// The clock of `bpf_ktime_get_ns`.
+fn clock_ns() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    let seconds = u64::try_from(now.tv_sec).expect("the clock counts from boot");
+    let nanoseconds = u64::try_from(now.tv_nsec).expect("nanoseconds are not negative");
+    seconds * 1_000_000_000 + nanoseconds
+}
+
+fn duration_ns(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+const PID_MAX: &str = "/proc/sys/kernel/pid_max";
+/// The same number in every table: arch/x86/entry/syscalls, include/uapi/asm-generic/unistd.h.
+const IO_URING_ENTER: u32 = 426;
+/// As the wire protocol promises.
+const QUIET_FOR: Duration = Duration::from_millis(1);
+const QUIET_WITHIN: Duration = Duration::from_secs(1);

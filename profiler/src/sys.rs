@@ -1,0 +1,131 @@
+//! The calls that no safe wrapper exists for: mapping a BPF map, and the CPU clock of another
+//! process. The only module with unsafe code.
+
+use std::io;
+use std::marker::PhantomData;
+use std::os::fd::AsFd;
+use std::ptr::NonNull;
+
+use profiler_common::{
+    CountRow, EndRow, ErrnoRow, Events, StartSlot, TargetEntry, TimeRow, UnknownEntry, WaitRow,
+};
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+
+/// A type of which any bytes are a value, made of atomics only, so that the kernel may write it
+/// while it is read.
+///
+/// # Safety
+///
+/// The type must be made of atomic integers, without padding.
+pub(crate) unsafe trait Shared {}
+
+// SAFETY: each consists of `AtomicU64` without padding; the layout is asserted beside each type.
+unsafe impl Shared for CountRow {}
+// SAFETY: as above.
+unsafe impl Shared for EndRow {}
+// SAFETY: as above.
+unsafe impl Shared for ErrnoRow {}
+// SAFETY: as above.
+unsafe impl Shared for Events {}
+// SAFETY: as above.
+unsafe impl Shared for StartSlot {}
+// SAFETY: as above.
+unsafe impl Shared for TargetEntry {}
+// SAFETY: as above.
+unsafe impl Shared for TimeRow {}
+// SAFETY: as above.
+unsafe impl Shared for UnknownEntry {}
+// SAFETY: as above.
+unsafe impl Shared for WaitRow {}
+
+/// The entries of an array map, mapped into this process.
+#[derive(Debug)]
+pub(crate) struct Mapping<T> {
+    first: NonNull<T>,
+    entries: usize,
+    bytes: usize,
+    owned: PhantomData<T>,
+}
+
+// SAFETY: a mapping belongs to the process, and `T` is atomic throughout.
+unsafe impl<T: Shared> Send for Mapping<T> {}
+// SAFETY: as above.
+unsafe impl<T: Shared> Sync for Mapping<T> {}
+
+impl<T: Shared> Mapping<T> {
+    /// Maps an array map with `entries` values of `T`, which the kernel checks.
+    pub(crate) fn new(map: impl AsFd, entries: u32) -> io::Result<Self> {
+        let entries = entries as usize;
+        let page = rustix::param::page_size();
+        let bytes = (entries * size_of::<T>()).next_multiple_of(page);
+        // SAFETY: a fresh shared mapping, of no memory of ours.
+        let first = unsafe {
+            mmap(
+                std::ptr::null_mut(),
+                bytes,
+                ProtFlags::READ | ProtFlags::WRITE,
+                MapFlags::SHARED,
+                map,
+                0,
+            )?
+        };
+        Ok(Self {
+            first: NonNull::new(first.cast()).ok_or(io::ErrorKind::AddrNotAvailable)?,
+            entries,
+            bytes,
+            owned: PhantomData,
+        })
+    }
+
+    /// The entries.
+    pub(crate) fn entries(&self) -> &[T] {
+        // SAFETY: the mapping is page-aligned, as long as `entries`, lives as long as `self`, and
+        // its values are atomics.
+        unsafe { std::slice::from_raw_parts(self.first.as_ptr(), self.entries) }
+    }
+}
+
+impl<T> Drop for Mapping<T> {
+    fn drop(&mut self) {
+        // SAFETY: the region was mapped in `new`, and no reference outlives `self`. Unmapping a
+        // whole mapping cannot fail.
+        let _unmapped = unsafe { munmap(self.first.as_ptr().cast(), self.bytes) };
+    }
+}
+
+/// CPU time of a whole process, ns; `None` when there is no such process. The kernel lets anybody
+/// read this clock.
+pub(crate) fn process_cpu_ns(pid: u32) -> Option<u64> {
+    let pid = libc::pid_t::try_from(pid).ok()?;
+    // CPUCLOCK_SCHED of a process, include/linux/posix-timers_types.h.
+    let clock = (!pid << 3) | 2;
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: `time` is a valid place for the result.
+    let result = unsafe { libc::clock_gettime(clock, &raw mut time) };
+    if result != 0 {
+        return None;
+    }
+    let seconds = u64::try_from(time.tv_sec).ok()?;
+    let nanoseconds = u64::try_from(time.tv_nsec).ok()?;
+    Some(seconds * 1_000_000_000 + nanoseconds)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Our own clock runs, that of a process which cannot exist does not.
+    #[test]
+    fn reads_a_process_clock() {
+        let before = process_cpu_ns(std::process::id()).unwrap();
+        let mut sum = 0_u64;
+        while process_cpu_ns(std::process::id()) == Some(before) {
+            sum = std::hint::black_box(sum + 1);
+        }
+        assert!(process_cpu_ns(std::process::id()).unwrap() > before);
+        assert_eq!(process_cpu_ns(0x7fff_fff0), None);
+    }
+}
