@@ -3,12 +3,12 @@
 //! Everything here is a function of the rounds, the arms and the scenario, so running it twice, or
 //! on a recording from a file, gives the same.
 
-use recording::{Comparison, GateStatus, Recording, RecordingKind};
+use recording::{Comparison, GateStatus, Probes, Recording, RecordingKind};
 
 use crate::gates;
 use crate::join::join;
-use crate::metrics::{Metric, PROBES_THROUGHPUT, paired, paired_probes};
-use crate::statistics::{Ratio, paired_ratio};
+use crate::metrics::{Metric, PROBES_THROUGHPUT, good_rounds, paired, paired_probes};
+use crate::statistics::{Ratio, paired_ratio, unpaired_ratio};
 use crate::verdict::{LEVEL, verdict};
 
 /// Computes comparisons, gates and verdict of a comparison; those of other recordings stay empty.
@@ -49,23 +49,47 @@ fn comparisons(recording: &Recording) -> Vec<Comparison> {
         for metric in Metric::ALL {
             let (a, b) = paired(recording, metric, &first.name, &other.name);
             let ratio = paired_ratio(&a, &b, LEVEL);
-            comparisons.extend(
-                ratio.map(|ratio| comparison(metric.name(), &first.name, &other.name, &ratio)),
-            );
+            comparisons.extend(ratio.map(|ratio| Comparison {
+                metric: metric.name().to_owned(),
+                ..comparison(&first.name, &other.name, &ratio, PAIRED)
+            }));
         }
     }
-    for arm in &recording.arms {
-        let (on, off) = paired_probes(recording, &arm.name);
-        let ratio = paired_ratio(&on, &off, LEVEL);
-        comparisons
-            .extend(ratio.map(|ratio| comparison(PROBES_THROUGHPUT, &arm.name, &arm.name, &ratio)));
-    }
+    comparisons.extend(
+        recording
+            .arms
+            .iter()
+            .filter_map(|arm| probes(recording, &arm.name)),
+    );
     comparisons
 }
 
-fn comparison(metric: &str, a: &str, b: &str, ratio: &Ratio) -> Comparison {
+/// Throughput of an arm with probes over without: by pair, or as two samples where rounds with and
+/// without probes share no pair.
+fn probes(recording: &Recording, arm: &str) -> Option<Comparison> {
+    let (on, off) = paired_probes(recording, arm);
+    let (ratio, method) = match paired_ratio(&on, &off, LEVEL) {
+        Some(ratio) => (ratio, PAIRED),
+        None => (unpaired_probes(recording, arm)?, UNPAIRED),
+    };
+    Some(Comparison {
+        metric: PROBES_THROUGHPUT.to_owned(),
+        ..comparison(arm, arm, &ratio, method)
+    })
+}
+
+fn unpaired_probes(recording: &Recording, arm: &str) -> Option<Ratio> {
+    let throughput = |probes| -> Vec<f64> {
+        good_rounds(recording, arm, probes)
+            .filter_map(|round| Metric::Throughput.of(round))
+            .collect()
+    };
+    unpaired_ratio(&throughput(Probes::On), &throughput(Probes::Off), LEVEL)
+}
+
+fn comparison(a: &str, b: &str, ratio: &Ratio, method: &str) -> Comparison {
     Comparison {
-        metric: metric.to_owned(),
+        metric: String::new(),
         a: a.to_owned(),
         b: b.to_owned(),
         a_value: ratio.a_mean,
@@ -73,10 +97,12 @@ fn comparison(metric: &str, a: &str, b: &str, ratio: &Ratio) -> Comparison {
         ratio: ratio.ratio,
         interval: ratio.interval,
         level: LEVEL,
-        method: METHOD.to_owned(),
+        method: method.to_owned(),
         pairs: ratio.pairs,
     }
 }
 
-/// How the intervals are made.
-const METHOD: &str = "paired-log-ratio-t";
+/// Ratio of geometric means over pairs of rounds.
+const PAIRED: &str = "paired-log-ratio-t";
+/// The same over rounds without a partner.
+const UNPAIRED: &str = "unpaired-log-welch";

@@ -14,7 +14,8 @@ pub struct Ratio {
     pub b_mean: f64,
     /// `a_mean / b_mean`.
     pub ratio: f64,
-    /// Interval of the ratio; `None` with too few values for a spread.
+    /// Interval of the ratio; `None` with too few values for a spread, and where the spread is so
+    /// wide that an end is no finite number.
     pub interval: Option<(f64, f64)>,
     /// Standard deviation of the log ratios of the pairs; `None` below two pairs, and for
     /// unpaired samples.
@@ -51,10 +52,10 @@ pub fn paired_ratio(a: &[f64], b: &[f64], level: f64) -> Option<Ratio> {
     let differences: Vec<f64> = log_a.iter().zip(&log_b).map(|(a, b)| a - b).collect();
     let center = mean(&differences)?;
     let deviation = variance(&differences).map(f64::sqrt);
-    let interval = deviation.map(|deviation| {
+    let interval = deviation.and_then(|deviation| {
         let n = differences.len() as f64;
         let half = t_quantile(two_sided(level), n - 1.0) * deviation / n.sqrt();
-        ((center - half).exp(), (center + half).exp())
+        bounds(center, half)
     });
     Some(Ratio {
         a_mean: mean(&log_a)?.exp(),
@@ -73,7 +74,7 @@ pub fn unpaired_ratio(a: &[f64], b: &[f64], level: f64) -> Option<Ratio> {
     let center = mean_a - mean_b;
     let interval = variance(&log_a)
         .zip(variance(&log_b))
-        .map(|(variance_a, variance_b)| {
+        .and_then(|(variance_a, variance_b)| {
             let (n_a, n_b) = (log_a.len() as f64, log_b.len() as f64);
             let (part_a, part_b) = (variance_a / n_a, variance_b / n_b);
             let error = part_a + part_b;
@@ -85,7 +86,7 @@ pub fn unpaired_ratio(a: &[f64], b: &[f64], level: f64) -> Option<Ratio> {
             } else {
                 0.0
             };
-            ((center - half).exp(), (center + half).exp())
+            bounds(center, half)
         });
     Some(Ratio {
         a_mean: mean_a.exp(),
@@ -109,6 +110,12 @@ pub fn pairs_needed(log_deviation: f64, half_width: f64, level: f64) -> Option<u
 
 /// More pairs than this are not a plan.
 pub const PAIRS_LIMIT: u32 = 2000;
+
+/// The interval around a log ratio, where both ends are finite numbers.
+fn bounds(center: f64, half: f64) -> Option<(f64, f64)> {
+    let (low, high) = ((center - half).exp(), (center + half).exp());
+    (low.is_finite() && high.is_finite()).then_some((low, high))
+}
 
 /// The upper quantile of a two-sided interval.
 fn two_sided(level: f64) -> f64 {
@@ -205,6 +212,8 @@ mod tests {
         assert_eq!(paired_ratio(&[1.0, 2.0], &[1.0], 0.99), None);
         assert_eq!(geometric_mean(&[f64::NAN]), None);
         assert!(close(geometric_mean(&[1.0, 100.0]).unwrap(), 10.0, 1e-12));
+        let absurd = paired_ratio(&[1e-200, 1e200], &[1.0, 1.0], 0.99).unwrap();
+        assert_eq!(absurd.interval, None, "no end of it is a number");
     }
 
     /// Welch on logs against the textbook formula with variances .02 and .005, n = 2 each:

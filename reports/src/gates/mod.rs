@@ -28,7 +28,9 @@ pub fn evaluate(recording: &Recording, figures: &[ArmFigures], allowed: &[String
         parity::tuning(recording),
     ];
     for gate in &mut gates {
-        if gate.status == GateStatus::Refuse && allowed.iter().any(|id| id == &gate.id) {
+        if gate.status == GateStatus::Refuse
+            && allowed.iter().any(|id| id.eq_ignore_ascii_case(&gate.id))
+        {
             gate.status = GateStatus::Allowed;
         }
     }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use recording::{ArmKind, Gate, GateStatus, Recording, VerdictWord};
+use recording::{ArmKind, Gate, GateStatus, Recording, Scenario, VerdictWord};
 
 use super::{ABSENT, Line, Table, name, sentence};
 use crate::figures::{counted, percent};
@@ -13,10 +13,13 @@ use crate::verdict::{PAIRS_FOR_A_CLAIM, pair_verdicts};
 /// The verdict, one line for each arm against the reference.
 pub(crate) fn verdict(recording: &Recording) -> Vec<Line> {
     let Some(verdict) = &recording.verdict else {
-        return vec![Line::new(
-            "VERDICT",
-            "none: rounds by count give exact counts per request, not a speed",
-        )];
+        let lock_step = |scenario: &Scenario| scenario.lock_step_requests.is_some();
+        let text = if recording.scenario.as_ref().is_some_and(lock_step) {
+            "none: rounds by count give exact counts per request, not a speed"
+        } else {
+            "none: there is nothing to compare"
+        };
+        return vec![Line::new("VERDICT", text)];
     };
     let tone = match verdict.word {
         VerdictWord::Equivalent | VerdictWord::Faster | VerdictWord::Immaterial => Tone::Good,

@@ -58,7 +58,7 @@ fn unequal_responses_refuse() {
     type Break = fn(&mut ResponseShape);
     let breaks: [(&str, Break); 6] = [
         ("status 200|200 404", |shape| {
-            shape.statuses.extend([(404, 1)])
+            shape.statuses.extend([(404, 1)]);
         }),
         ("body sha256 cdcdcdcdcdcd|efefefefefef", |shape| {
             shape.body_sha256 = "ef".repeat(32);
@@ -222,4 +222,26 @@ fn undeclared_settings_are_not_equal() {
         recording.arms[1].settings = recording.arms[0].settings.clone();
     });
     assert_eq!(gate(&equal, "G14").status, GateStatus::Ok);
+}
+
+/// Rounds with and without probes that share no pair are still compared, as two samples.
+#[test]
+fn probe_cost_needs_no_common_pairs() {
+    let recording = analysed(|recording| {
+        for round in recording
+            .rounds
+            .iter_mut()
+            .filter(|round| round.probes == Probes::On)
+        {
+            round.pair += 8;
+        }
+    });
+    let cost = recording
+        .comparisons
+        .iter()
+        .find(|row| row.metric == "probes_throughput")
+        .unwrap();
+    assert_eq!(cost.method, "unpaired-log-welch");
+    assert!((cost.ratio - 0.92).abs() < 0.01 && cost.interval.is_some());
+    assert_eq!(gate(&recording, "G11").status, GateStatus::Ok);
 }

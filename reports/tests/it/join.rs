@@ -1,6 +1,6 @@
 //! The join: sums over rounds, exactness, and what stays absent.
 
-use recording::{Abi, Detail, LostClass, Probes};
+use recording::{Abi, Detail, LostClass, Probes, Timeline, Window};
 use reports::join::{join, join_arm};
 
 use crate::fixture::{comparison, h2o, lock_step, nginx};
@@ -168,4 +168,30 @@ fn lost_events_are_a_share_of_all() {
     }
     let figures = join_arm(&recording, "nginx");
     assert!(close(figures.lost_share.unwrap(), 0.5));
+}
+
+/// Where CPU time was read over another interval than the load, the timeline says what completed
+/// in it.
+#[test]
+fn cpu_time_is_divided_by_what_completed_meanwhile() {
+    let mut recording = comparison(&[nginx(), h2o()], 1);
+    recording
+        .rounds
+        .retain(|round| round.arm == "nginx" && round.probes == Probes::Off);
+    let round = &mut recording.rounds[0];
+    let load = round.load.as_mut().unwrap();
+    let start_ns = load.window.start_ns;
+    load.timeline = Timeline {
+        start_ns,
+        bin_ns: 1_000_000_000,
+        completed: vec![60_000, 70_000, 80_000],
+    };
+    let cpu = round.server_cpu.as_mut().unwrap();
+    cpu.window = Window {
+        start_ns,
+        end_ns: start_ns + 2_500_000_000,
+    };
+    cpu.total_ns = 1_700_000_000;
+    let figures = join_arm(&recording, "nginx");
+    assert!(close(figures.server_cpu_ns_per_request.unwrap(), 10_000.0));
 }
