@@ -1,0 +1,138 @@
+//! `cargo xtask bench`: what the probes and the load generator cost, against limits.
+//!
+//! Every figure is the median over interleaved repetitions: all arms of a repetition run next to
+//! each other, in an order that turns from one repetition to the next, and ratios are taken within
+//! a repetition. It measures the release build of `whyfast` as a user would run it.
+
+mod clients;
+mod cpus;
+mod load;
+mod probes;
+mod profiler;
+mod report;
+mod servers;
+
+use std::path::{Path, PathBuf};
+use std::process::{ExitCode, Stdio};
+
+use anyhow::{Context as _, Result, ensure};
+use clap::ValueEnum;
+
+use crate::{command, tree};
+use report::Report;
+
+/// Measures what probes and load cost, and fails with 3 when a limit does not hold.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// What to measure.
+    #[arg(value_enum)]
+    what: Benchmark,
+    /// Interleaved repetitions of each arm.
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(3..))]
+    repetitions: u32,
+    /// A table, or JSON.
+    #[arg(long, value_enum, default_value = "text")]
+    format: Format,
+    /// Another build of whyfast than the release build of this tree.
+    #[arg(long, value_name = "FILE")]
+    whyfast: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Benchmark {
+    /// CPU time of the client per request, against wrk.
+    Load,
+    /// Time that probes add to a system call, and throughput that a profiled server keeps.
+    Probes,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    Json,
+    Text,
+}
+
+/// What every benchmark needs.
+#[derive(Debug)]
+struct Setting {
+    whyfast: PathBuf,
+    repetitions: u32,
+    /// The CPU of the server or the workload.
+    server_cpu: u32,
+    /// The CPU of the client or the profiler; the same one on a machine with one CPU.
+    client_cpu: u32,
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    let (server_cpu, client_cpu) = cpus::apart()?;
+    let setting = Setting {
+        whyfast: match &args.whyfast {
+            Some(path) => path.clone(),
+            None => release_build(&tree::root())?,
+        },
+        repetitions: args.repetitions,
+        server_cpu,
+        client_cpu,
+    };
+    let mut report = Report::new(args.what.name(), args.repetitions);
+    if server_cpu == client_cpu {
+        report.warn("only one CPU: server and client share it");
+    }
+    match args.what {
+        Benchmark::Load => load::measure(&setting, &mut report)?,
+        Benchmark::Probes => probes::measure(&setting, &mut report)?,
+    }
+    match args.format {
+        Format::Json => println!("{}", serde_json::to_string_pretty(&report)?),
+        Format::Text => print!("{report}"),
+    }
+    Ok(ExitCode::from(report.exit_code()))
+}
+
+impl Benchmark {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Load => "load",
+            Self::Probes => "probes",
+        }
+    }
+}
+
+/// Builds whyfast with optimisations and returns its path.
+fn release_build(root: &Path) -> Result<PathBuf> {
+    let mut cargo = command::cargo(root);
+    cargo
+        .args(["build", "--release", "--package", "whyfast"])
+        .arg("--message-format=json-render-diagnostics")
+        .stderr(Stdio::inherit());
+    eprintln!("$ {}", command::describe(&cargo));
+    let output = cargo.output().context("failed to run cargo")?;
+    ensure!(output.status.success(), "whyfast does not build");
+    let executables = tree::executables(&String::from_utf8_lossy(&output.stdout), "bin")?;
+    let whyfast = executables
+        .into_iter()
+        .find(|executable| executable.name == "whyfast");
+    Ok(whyfast.context("cargo built no whyfast")?.path)
+}
+
+/// The arms in the order of one repetition: each one begins once in as many repetitions.
+fn rotated<T: Copy>(arms: &[T], repetition: u32) -> Vec<T> {
+    let mut order = arms.to_vec();
+    order.rotate_left(repetition as usize % arms.len());
+    order
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every arm is at every position equally often.
+    #[test]
+    fn orders_turn() {
+        let orders: Vec<Vec<u8>> = (0..4).map(|index| rotated(&[1, 2, 3], index)).collect();
+        assert_eq!(
+            orders,
+            [[1, 2, 3], [2, 3, 1], [3, 1, 2], [1, 2, 3]].map(Vec::from)
+        );
+    }
+}

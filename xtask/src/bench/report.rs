@@ -1,0 +1,242 @@
+//! The result of a benchmark: figures, limits, what was not measured; and how it is shown.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use recording::{NotMeasured, exit_code};
+use serde::Serialize;
+
+/// The result of a benchmark.
+#[derive(Debug, Serialize)]
+pub(crate) struct Report {
+    benchmark: String,
+    repetitions: u32,
+    figures: Vec<Figure>,
+    limits: Vec<Limit>,
+    not_measured: Vec<NotMeasured>,
+    warnings: Vec<String>,
+}
+
+/// One measured quantity.
+#[derive(Debug, Serialize)]
+struct Figure {
+    name: String,
+    unit: &'static str,
+    median: f64,
+    /// In the order of the repetitions.
+    values: Vec<f64>,
+}
+
+/// A ratio that has to stay on one side of a value.
+#[derive(Debug, Serialize)]
+struct Limit {
+    name: String,
+    median: f64,
+    bound: Bound,
+    bound_value: f64,
+    holds: bool,
+    /// The ratio within each repetition.
+    values: Vec<f64>,
+}
+
+/// On which side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Bound {
+    AtLeast,
+    AtMost,
+}
+
+impl Report {
+    pub(crate) fn new(benchmark: &str, repetitions: u32) -> Self {
+        Self {
+            benchmark: benchmark.to_owned(),
+            repetitions,
+            figures: Vec::new(),
+            limits: Vec::new(),
+            not_measured: Vec::new(),
+            warnings: Vec::new(),
+        }
+    }
+
+    pub(crate) fn warn(&mut self, text: impl Into<String>) {
+        self.warnings.push(text.into());
+    }
+
+    pub(crate) fn not_measured(&mut self, what: &str, why: impl Into<String>, remedy: &str) {
+        self.not_measured.push(NotMeasured {
+            what: what.to_owned(),
+            why: why.into(),
+            remedy: Some(remedy.to_owned()),
+        });
+    }
+
+    /// Adds the values of each arm as one figure.
+    pub(crate) fn figures(&mut self, values: &BTreeMap<String, Vec<f64>>, unit: &'static str) {
+        for (name, values) in values {
+            if let Some(median) = median(values) {
+                self.figures.push(Figure {
+                    name: name.clone(),
+                    unit,
+                    median,
+                    values: values.clone(),
+                });
+            }
+        }
+    }
+
+    /// Holds the ratio of two arms, taken within each repetition, against a limit.
+    pub(crate) fn limit(
+        &mut self,
+        name: &str,
+        (numerators, denominators): (&[f64], &[f64]),
+        bound: Bound,
+        limit: f64,
+    ) {
+        let values: Vec<f64> = numerators
+            .iter()
+            .zip(denominators)
+            .map(|(numerator, denominator)| numerator / denominator)
+            .collect();
+        let Some(median) = median(&values) else {
+            return self.not_measured(name, "no repetition was measured", "see above");
+        };
+        let holds = match bound {
+            Bound::AtLeast => median >= limit,
+            Bound::AtMost => median <= limit,
+        };
+        self.limits.push(Limit {
+            name: name.to_owned(),
+            median,
+            bound,
+            bound_value: limit,
+            holds,
+            values,
+        });
+    }
+
+    /// 3 when a limit does not hold, 6 when none could be measured.
+    pub(crate) fn exit_code(&self) -> u8 {
+        if self.limits.iter().any(|limit| !limit.holds) {
+            exit_code::LIMIT_BROKEN
+        } else if self.limits.is_empty() {
+            exit_code::CANNOT_MEASURE
+        } else {
+            exit_code::DONE
+        }
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            benchmark,
+            repetitions,
+            ..
+        } = self;
+        writeln!(
+            formatter,
+            "{benchmark}: medians of {repetitions} interleaved repetitions\n"
+        )?;
+        let rule = format!("{:-<44} {:->12} {:->12} {:->12}", "", "", "", "");
+        writeln!(
+            formatter,
+            "{:<44} {:>12} {:>12} {:>12}",
+            "", "median", "lowest", "highest"
+        )?;
+        writeln!(formatter, "{rule}")?;
+        for figure in &self.figures {
+            let name = format!("{}, {}", figure.name, figure.unit);
+            write_row(formatter, &name, figure.median, &figure.values)?;
+            writeln!(formatter)?;
+        }
+        writeln!(formatter, "{rule}")?;
+        for limit in &self.limits {
+            write_row(formatter, &limit.name, limit.median, &limit.values)?;
+            let bound = match limit.bound {
+                Bound::AtLeast => "at least",
+                Bound::AtMost => "at most",
+            };
+            let holds = if limit.holds { "holds" } else { "BROKEN" };
+            writeln!(formatter, "  {bound} {:.2}: {holds}", limit.bound_value)?;
+        }
+        for missing in &self.not_measured {
+            let NotMeasured { what, why, remedy } = missing;
+            let remedy = remedy.as_deref().unwrap_or("nothing helps");
+            writeln!(formatter, "{what}: not measured: {why} ({remedy})")?;
+        }
+        for warning in &self.warnings {
+            writeln!(formatter, "warning: {warning}")?;
+        }
+        Ok(())
+    }
+}
+
+fn write_row(
+    formatter: &mut fmt::Formatter<'_>,
+    name: &str,
+    median: f64,
+    values: &[f64],
+) -> fmt::Result {
+    let lowest = values.iter().copied().fold(f64::INFINITY, f64::min);
+    let highest = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let [median, lowest, highest] = [median, lowest, highest].map(significant);
+    write!(
+        formatter,
+        "{name:<44} {median:>12} {lowest:>12} {highest:>12}"
+    )
+}
+
+/// A number with as many decimals as say something.
+fn significant(value: f64) -> String {
+    match value.abs() {
+        large if large >= 1000.0 => format!("{value:.0}"),
+        middle if middle >= 10.0 => format!("{value:.1}"),
+        _ => format!("{value:.3}"),
+    }
+}
+
+/// The middle value, or the mean of the two in the middle; `None` without values.
+fn median(values: &[f64]) -> Option<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let upper = *sorted.get(sorted.len() / 2)?;
+    let lower = sorted[(sorted.len() - 1) / 2];
+    Some(f64::midpoint(lower, upper))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Medians of odd, even and no numbers of values.
+    #[test]
+    fn medians() {
+        assert_eq!(median(&[3.0, 1.0, 2.0]), Some(2.0));
+        assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), Some(2.5));
+        assert_eq!(median(&[]), None);
+    }
+
+    /// A broken limit shows in the table and in the exit code; ratios are within repetitions.
+    #[test]
+    fn limits_decide_the_exit_code() {
+        let mut report = Report::new("x", 2);
+        assert_eq!(report.exit_code(), exit_code::CANNOT_MEASURE);
+        report.limit("a/b", (&[1.0, 2.0], &[2.0, 4.0]), Bound::AtMost, 0.5);
+        assert_eq!(report.exit_code(), exit_code::DONE);
+        report.limit("c/d", (&[1.0, 2.0], &[2.0, 4.0]), Bound::AtLeast, 0.6);
+        assert_eq!(report.exit_code(), exit_code::LIMIT_BROKEN);
+        let table = report.to_string();
+        assert!(table.contains("at most 0.50: holds"), "{table}");
+        assert!(table.contains("at least 0.60: BROKEN"), "{table}");
+    }
+
+    /// A limit without values is said to be not measured, and does not hold by accident.
+    #[test]
+    fn limits_without_values_are_not_measured() {
+        let mut report = Report::new("x", 2);
+        report.limit("a/b", (&[], &[1.0]), Bound::AtMost, 0.5);
+        assert_eq!(report.exit_code(), exit_code::CANNOT_MEASURE);
+        assert!(report.to_string().contains("a/b: not measured"));
+    }
+}

@@ -1,0 +1,291 @@
+//! `cargo xtask test`: runs the tests, tier by tier, and counts what ran.
+//!
+//! A test that lacks something appends `NAME<TAB>REASON` to the file that `WHYFAST_SKIP_LOG` names;
+//! such tests, and tiers that cannot run at all, are said aloud and counted as skipped. The last
+//! line is always `N passed, N failed, N skipped`.
+
+pub(crate) mod kernel;
+mod libtest;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Command, ExitCode, Stdio};
+
+use anyhow::{Context as _, Result};
+use clap::ValueEnum;
+use recording::exit_code;
+
+use crate::command::{self, Guarded};
+use crate::packages;
+use crate::tree::{self, Metadata};
+use libtest::Counts;
+
+/// Runs the tests, tier by tier, and counts what ran.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// First install what tests use where it is there (with apt-get).
+    #[arg(long)]
+    install: bool,
+    /// Tiers to run; all of them by default.
+    #[arg(value_enum)]
+    tiers: Vec<Tier>,
+}
+
+/// Tests by what they need.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Tier {
+    /// Nothing: unit and documentation tests.
+    Pure,
+    /// Sockets and child processes: integration tests.
+    Loopback,
+    /// Root and a kernel with BTF: the tests that attach programs.
+    Kernel,
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    if args.install {
+        packages::install(packages::FOR_TESTS)?;
+    }
+    let all: &[Tier] = Tier::value_variants();
+    let tiers = if args.tiers.is_empty() {
+        all
+    } else {
+        &args.tiers
+    };
+    let root = tree::root();
+    let mut tally = Tally::new()?;
+    for tier in all.iter().filter(|tier| tiers.contains(tier)) {
+        match tier {
+            Tier::Pure => {
+                tally.cargo_test(&root, *tier, &["--lib", "--bins"])?;
+                tally.cargo_test(&root, *tier, &["--doc"])?;
+            }
+            Tier::Loopback => {
+                let names = integration_tests(&tree::metadata(&root, false)?);
+                let selection: Vec<&str> = names.iter().flat_map(|name| ["--test", name]).collect();
+                tally.cargo_test(&root, *tier, &selection)?;
+            }
+            Tier::Kernel => kernel::run(&root, &mut tally)?,
+        }
+    }
+    tally.finish()
+}
+
+/// What ran so far.
+pub(crate) struct Tally {
+    counts: Counts,
+    /// What was skipped and why.
+    skipped: Vec<(String, String)>,
+    /// Whether a skipped kernel test is a failure: on CI, which is root.
+    kernel_required: bool,
+    /// Holds the file that tests write their skips to.
+    folder: tempfile::TempDir,
+    /// Where the output of the tests goes.
+    out: Box<dyn Write>,
+}
+
+impl Tally {
+    pub(crate) fn new() -> Result<Self> {
+        Ok(Self {
+            counts: Counts::default(),
+            skipped: Vec::new(),
+            kernel_required: std::env::var_os("CI").is_some_and(|value| value == "true"),
+            folder: tempfile::tempdir().context("failed to make a temporary folder")?,
+            out: Box::new(io::stdout()),
+        })
+    }
+
+    /// Runs `cargo test` with some selection of targets.
+    fn cargo_test(&mut self, root: &Path, tier: Tier, selection: &[&str]) -> Result<()> {
+        let mut cargo = command::cargo(root);
+        cargo
+            .args(["test", "--workspace", "--no-fail-fast"])
+            .args(selection);
+        self.run(&mut cargo, tier)
+    }
+
+    /// Runs a command that prints what the test harness prints, passes it on, and counts.
+    pub(crate) fn run(&mut self, command: &mut Command, tier: Tier) -> Result<()> {
+        let skip_log = self.folder.path().join("skipped");
+        let line = command::describe(command);
+        eprintln!("$ {line}");
+        command
+            .env("WHYFAST_SKIP_LOG", &skip_log)
+            .stdout(Stdio::piped());
+        let mut child = Guarded::spawn(command)?;
+        let stdout = child.child.stdout.take().context("stdout is a pipe")?;
+        let counts = pass_on(BufReader::new(stdout), &mut self.out)?;
+        let status = child.child.wait()?;
+        self.counts.add(counts);
+        if !status.success() && counts.failed == 0 {
+            writeln!(self.out, "failed: {line}: {status}")?;
+            self.counts.failed += 1;
+        }
+        self.collect_skips(&skip_log, tier)
+    }
+
+    /// Takes over the skips that tests wrote down; those tests were counted as passed.
+    fn collect_skips(&mut self, skip_log: &Path, tier: Tier) -> Result<()> {
+        let Ok(bytes) = std::fs::read(skip_log) else {
+            return Ok(());
+        };
+        std::fs::remove_file(skip_log).context("failed to empty the list of skipped tests")?;
+        let listed = String::from_utf8_lossy(&bytes);
+        let skips: BTreeMap<&str, &str> = listed
+            .lines()
+            .map(|line| line.split_once('\t').unwrap_or((line, "no reason given")))
+            .collect();
+        for (test, reason) in skips {
+            self.counts.passed = self.counts.passed.saturating_sub(1);
+            self.skip(test, reason, tier)?;
+        }
+        Ok(())
+    }
+
+    /// Counts a test that did not run, which is a failure where its tier has to run.
+    pub(crate) fn skip(&mut self, test: &str, reason: &str, tier: Tier) -> Result<()> {
+        if tier == Tier::Kernel && self.kernel_required {
+            let (test, reason) = (test.escape_debug(), reason.escape_debug());
+            let required = "and CI=true asks for the kernel tier";
+            writeln!(self.out, "failed: {test}: {reason}, {required}")?;
+            self.counts.failed += 1;
+        } else {
+            self.skipped.push((test.to_owned(), reason.to_owned()));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn failed(&self) -> u64 {
+        self.counts.failed
+    }
+
+    /// Tests that passed.
+    pub(crate) fn passed(&self) -> u64 {
+        self.counts.passed
+    }
+
+    /// Why tests were skipped, each reason once.
+    pub(crate) fn reasons(&self) -> Vec<String> {
+        let reasons: BTreeSet<&String> = self.skipped.iter().map(|(_, reason)| reason).collect();
+        reasons.into_iter().cloned().collect()
+    }
+
+    fn finish(mut self) -> Result<ExitCode> {
+        for (test, reason) in &self.skipped {
+            let (test, reason) = (test.escape_debug(), reason.escape_debug());
+            writeln!(self.out, "skipped: {test}: {reason}")?;
+        }
+        let skipped = self.skipped.len() as u64 + self.counts.ignored;
+        let Counts { passed, failed, .. } = self.counts;
+        writeln!(
+            self.out,
+            "{passed} passed, {failed} failed, {skipped} skipped"
+        )?;
+        self.out.flush()?;
+        Ok(ExitCode::from(if failed > 0 {
+            exit_code::FAILED
+        } else {
+            exit_code::DONE
+        }))
+    }
+}
+
+/// Names of the test targets that need no feature.
+fn integration_tests(metadata: &Metadata) -> BTreeSet<String> {
+    let targets = metadata
+        .packages
+        .iter()
+        .flat_map(|package| &package.targets);
+    targets
+        .filter(|target| target.kind == ["test"] && target.required_features.is_empty())
+        .map(|target| target.name.clone())
+        .collect()
+}
+
+/// Passes lines on and adds up the result lines among them.
+fn pass_on(mut from: impl BufRead, out: &mut impl Write) -> Result<Counts> {
+    let mut counts = Counts::default();
+    let mut line = Vec::new();
+    while from.read_until(b'\n', &mut line)? > 0 {
+        out.write_all(&line)?;
+        if let Some(result) = libtest::parse_result_line(&String::from_utf8_lossy(&line)) {
+            counts.add(result);
+        }
+        line.clear();
+    }
+    Ok(counts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        command
+    }
+
+    /// A tally that keeps the made-up results from whoever reads the output of this test.
+    fn silent() -> Tally {
+        Tally {
+            out: Box::new(io::sink()),
+            ..Tally::new().expect("a temporary folder")
+        }
+    }
+
+    const ONE_OF_EACH: &str = "echo 'test result: FAILED. 5 passed; 1 failed; 2 ignored; 0 measured; 0 filtered out; finished in 0s'";
+
+    /// Results of several binaries add up; a test that skipped itself is not counted as passed.
+    #[test]
+    fn results_add_up() {
+        let mut tally = silent();
+        tally
+            .run(&mut shell(ONE_OF_EACH), Tier::Pure)
+            .expect("it runs");
+        let skip = "printf 'a test\\tno strace\\na test\\tno strace\\n' >>$WHYFAST_SKIP_LOG";
+        let both = format!("{skip}; {ONE_OF_EACH}; exit 101");
+        tally.run(&mut shell(&both), Tier::Pure).expect("it runs");
+        assert_eq!(
+            tally.counts,
+            Counts {
+                passed: 9,
+                failed: 2,
+                ignored: 4
+            }
+        );
+        assert_eq!(
+            tally.skipped,
+            [("a test".to_owned(), "no strace".to_owned())]
+        );
+    }
+
+    /// A binary that dies before it reports is a failure.
+    #[test]
+    fn a_crash_is_a_failure() {
+        let mut tally = silent();
+        tally
+            .run(&mut shell("kill -SEGV $$"), Tier::Pure)
+            .expect("it runs");
+        assert_eq!(tally.failed(), 1);
+    }
+
+    /// Where the kernel tier has to run, skipping it fails; other tiers may be skipped.
+    #[test]
+    fn kernel_skips_fail_where_required() {
+        for (kernel_required, tier, failed, skipped) in [
+            (true, Tier::Kernel, 1, 0),
+            (false, Tier::Kernel, 0, 1),
+            (true, Tier::Loopback, 0, 1),
+        ] {
+            let mut tally = Tally {
+                kernel_required,
+                ..silent()
+            };
+            let outcome = tally.skip("a", "needs root", tier);
+            outcome.expect("a sink takes everything");
+            assert_eq!((tally.failed(), tally.skipped.len()), (failed, skipped));
+        }
+    }
+}
