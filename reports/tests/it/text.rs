@@ -4,7 +4,7 @@ use recording::{Detail, FailureClass, LostClass, NotMeasured, Partial, Probes, W
 use reports::{Footer, Style, analyse, text};
 
 use crate::fixture::{
-    Server, comparison, h2o, load_recording, lock_step, nginx, profile, profile_recording,
+    Server, call, comparison, h2o, load_recording, lock_step, nginx, profile, profile_recording,
 };
 
 fn end() -> Footer {
@@ -337,6 +337,29 @@ fn load_layout() {
     client   busiest thread 58% busy, 10.8 us CPU per request (4.10 user, 6.70 kernel)
     slices   2: 69,400 to 69,400 req/s, p99 1.80ms to 1.80ms
     ");
+}
+
+/// Many calls are folded into one row, and the last row is the sum of all.
+#[test]
+fn many_calls_are_folded() {
+    let names = [
+        "access", "accept4", "brk", "clone", "dup", "fcntl", "fsync", "futex", "getpid", "ioctl",
+        "lseek", "madvise", "mmap", "munmap", "open", "pread64", "pwrite64", "stat",
+    ];
+    let mut busy = nginx();
+    busy.calls
+        .extend(names.map(|name| call(name, 0.5, 0.0, None, 100)));
+    let mut recording = comparison(&[busy, h2o()], 8);
+    analyse(&mut recording);
+    let text = text::compare(&recording, &Style::default(), &end());
+    assert!(text.lines().count() <= 45, "{text}");
+    let folded = text
+        .lines()
+        .find(|line| line.starts_with(" (16 more)"))
+        .unwrap();
+    assert!(folded.contains("7.250"), "{folded}");
+    let all = text.lines().find(|line| line.starts_with(" all ")).unwrap();
+    assert!(all.contains("15.25"), "{all}");
 }
 
 /// Colour adds escape sequences and changes nothing else.
