@@ -145,7 +145,10 @@ impl LatencyHistogram {
         Ok(histogram)
     }
 
-    #[expect(single_use_lifetimes, reason = "an anonymous lifetime in impl Trait is unstable")]
+    #[expect(
+        single_use_lifetimes,
+        reason = "an anonymous lifetime in impl Trait is unstable"
+    )]
     /// Merges histograms bucket by bucket; `None` when there is none.
     pub fn merge<'a>(
         histograms: impl IntoIterator<Item = &'a Self>,

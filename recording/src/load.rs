@@ -253,7 +253,10 @@ pub struct Timeline {
     pub start_ns: u64,
     /// Width of a bin, ns.
     pub bin_ns: u64,
-    /// Completions per bin.
+    /// Completions per bin; in JSON one text, separated by spaces, since a line per millisecond
+    /// would bury everything else.
+    #[serde(with = "counts_as_text")]
+    #[schemars(with = "String")]
     pub completed: Vec<u32>,
 }
 
@@ -277,6 +280,23 @@ impl Timeline {
     }
 }
 
+/// Counts as one text.
+mod counts_as_text {
+    use serde::{Deserialize as _, Deserializer, Serializer, de::Error as _};
+
+    pub(super) fn serialize<S: Serializer>(counts: &[u32], to: S) -> Result<S::Ok, S::Error> {
+        let words: Vec<String> = counts.iter().map(u32::to_string).collect();
+        to.serialize_str(&words.join(" "))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<u32>, D::Error> {
+        let text = String::deserialize(from)?;
+        text.split_ascii_whitespace()
+            .map(|word| word.parse().map_err(D::Error::custom))
+            .collect()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -294,6 +314,20 @@ mod tests {
         assert!((count(105, 115) - 5.0).abs() < 1e-9);
         assert!((count(0, 1000) - 18.0).abs() < 1e-9);
         assert!(count(200, 300).abs() < 1e-9);
+    }
+
+    /// Counts are one text in JSON; what is no count is refused.
+    #[test]
+    fn timeline_is_stored_as_text() {
+        let timeline = Timeline {
+            start_ns: 1,
+            bin_ns: 2,
+            completed: vec![4, 0, 8],
+        };
+        let json = serde_json::to_string(&timeline).unwrap();
+        assert!(json.contains("\"4 0 8\""), "{json}");
+        assert_eq!(serde_json::from_str::<Timeline>(&json).unwrap(), timeline);
+        assert!(serde_json::from_str::<Timeline>(&json.replace("4 0 8", "4 x")).is_err());
     }
 
     /// Accounts of threads add up class by class.

@@ -17,8 +17,11 @@ use crate::{Load, LoadPhase, LoadSlice, Profile, ProfileSlice};
 pub const WIRE_VERSION: u32 = 1;
 
 /// What a half says.
+///
+/// The content has a member of its own: beside the tag, serde would have to buffer it and would lose
+/// maps with numbers as keys.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
+#[serde(tag = "type", content = "value", rename_all = "snake_case")]
 pub enum Message {
     /// The first line.
     Hello {
@@ -104,5 +107,67 @@ impl Command {
         let mut line = serde_json::to_string(&self).expect("commands are plain JSON");
         line.push('\n');
         line
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::{ConnectionCounts, CpuTime, Ledger, LoadPlan, Timeline, Traffic, Window};
+
+    /// A message reads as what was written, maps with numbers as keys included.
+    #[test]
+    fn messages_round_trip() {
+        let load = Load {
+            url: "http://h/".into(),
+            plan: LoadPlan {
+                connections: 1,
+                threads: 1,
+                requests: Some(1),
+                duration_ns: None,
+                warmup_ns: 0,
+                warmup_requests: 0,
+                requests_per_connection: None,
+                timeout_ns: 1,
+                method: "GET".into(),
+                headers: Vec::new(),
+            },
+            window: Window {
+                start_ns: 1,
+                end_ns: 2,
+            },
+            ledger: Ledger {
+                sent: 1,
+                ok: 1,
+                ..Ledger::default()
+            },
+            connections: ConnectionCounts::default(),
+            statuses: BTreeMap::from([(200, 1), (404, 2)]),
+            interim_responses: 0,
+            latency: None,
+            connect_time: None,
+            traffic: Traffic::default(),
+            client_cpu: CpuTime::default(),
+            busiest_thread_share: 0.5,
+            slices: Vec::new(),
+            timeline: Timeline::default(),
+            ended_early: None,
+            warnings: Vec::new(),
+        };
+        for message in [
+            Message::LoadDone(Box::new(load)),
+            Message::Ready { at_ns: 7 },
+        ] {
+            let line = message.to_line();
+            assert_eq!(serde_json::from_str::<Message>(&line).unwrap(), message);
+            assert_eq!(line.matches('\n').count(), 1);
+        }
+        let command = Command::Open { quiet: true };
+        assert_eq!(
+            serde_json::from_str::<Command>(&command.to_line()).unwrap(),
+            command
+        );
     }
 }
