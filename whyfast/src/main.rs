@@ -1,2 +1,82 @@
-//! placeholder
-fn main() {}
+//! The binary people run: parses the command line, calls the verb, prints errors, exits.
+
+mod args;
+mod compare;
+mod failure;
+mod guard;
+mod half;
+mod identity;
+mod launch;
+mod machine;
+mod output;
+mod process_tree;
+mod signals;
+mod spawn;
+mod verbs;
+
+use std::io;
+use std::process::ExitCode;
+
+use clap::{CommandFactory as _, Parser as _};
+use recording::exit_code;
+
+use crate::args::{Cli, Verb};
+
+fn main() -> ExitCode {
+    name_process();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            let code = if error.use_stderr() {
+                exit_code::USAGE
+            } else {
+                exit_code::DONE
+            };
+            // Help that nobody reads any more is no error.
+            drop(error.print());
+            return code.into();
+        }
+    };
+    match run(cli.verb) {
+        Ok(code) => code.into(),
+        Err(error) if failure::is_broken_pipe(&error) => exit_code::DONE.into(),
+        Err(error) => {
+            // Line breaks are ours (a list of choices), everything else is cleaned.
+            let text = format!("error: {error:#}");
+            let lines: Vec<String> = text.lines().map(reports::clean).collect();
+            output::note(&lines.join("\n"));
+            failure::exit_code_of(&error).into()
+        }
+    }
+}
+
+fn run(verb: Verb) -> anyhow::Result<u8> {
+    match verb {
+        Verb::Compare(args) => compare::compare(&args),
+        Verb::Profile(args) => verbs::profile::profile(args),
+        Verb::Load(args) => verbs::load::load(&args),
+        Verb::Testserver(args) => verbs::testserver::testserver(&args),
+        Verb::Report(args) => verbs::report::report(&args),
+        Verb::Doctor(args) => verbs::doctor::doctor(&args),
+        Verb::List => verbs::list::list(),
+        Verb::Man => {
+            let mut page = Vec::new();
+            clap_mangen::Man::new(Cli::command()).render(&mut page)?;
+            output::Output::Stdout.write(&String::from_utf8_lossy(&page))?;
+            Ok(exit_code::DONE)
+        }
+        Verb::Completions { shell } => {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "whyfast", &mut script);
+            output::Output::Stdout.write(&String::from_utf8_lossy(&script))?;
+            Ok(exit_code::DONE)
+        }
+        Verb::Guard => guard::run().map(|()| exit_code::DONE),
+        Verb::Probe(args) => verbs::probe::probe(&args),
+    }
+}
+
+/// A program that was executed through a descriptor is called after the descriptor's number.
+fn name_process() {
+    drop::<io::Result<()>>(rustix::thread::set_name(c"whyfast").map_err(io::Error::from));
+}

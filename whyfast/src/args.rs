@@ -1,0 +1,352 @@
+//! The command line as it is typed. No logic: each verb turns its arguments into a plan once.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use recording::Detail;
+
+/// Benchmarks servers and explains the result: per request, from the kernel's own counts.
+#[derive(Debug, Parser)]
+#[command(name = "whyfast", version, propagate_version = true, after_help = EXIT_CODES)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) verb: Verb,
+}
+
+const EXIT_CODES: &str = "\
+Exit codes: 0 done, 1 failed, 2 usage, 3 a limit was broken, 4 inconclusive, 5 not comparable,
+6 this machine cannot measure it, 130 interrupted.";
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Verb {
+    /// Run servers against each other and say which is faster, and why.
+    Compare(CompareArgs),
+    /// Profile a running server, or a command, in the kernel.
+    Profile(ProfileArgs),
+    /// Put load on a server.
+    Load(LoadArgs),
+    /// Run the built-in server, whose system calls per request are known exactly.
+    Testserver(TestserverArgs),
+    /// Render recordings.
+    Report(ReportArgs),
+    /// Say what this machine can measure, and the remedy for what it cannot.
+    Doctor(DoctorArgs),
+    /// List recipes, scenarios and styles of the built-in server.
+    List,
+    /// Print the manual page.
+    Man,
+    /// Print completions for a shell.
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
+    /// Clean up when the process that started this one is gone.
+    #[command(hide = true)]
+    Guard,
+    /// Look at what a server answers.
+    #[command(hide = true)]
+    Probe(ProbeArgs),
+}
+
+/// A format of results.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// For the terminal.
+    #[default]
+    Text,
+    /// The recording.
+    Json,
+    /// For a forum, a pull request.
+    Markdown,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct OutputArgs {
+    /// Format of the result.
+    #[arg(long, value_enum, default_value_t, value_name = "FORMAT")]
+    pub(crate) format: Format,
+    /// Write the result to a file instead of stdout.
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CompareArgs {
+    /// The servers, at least two; the first is the reference. None: two styles of the built-in
+    /// server.
+    ///
+    /// A recipe (nginx, h2o), with a variant (nginx:seed), another build of it
+    /// (nginx@/path/to/nginx); the built-in server (testserver:open-read,spin-us=5); a command
+    /// (`name=cmd:COMMAND`, where {port}, {cpus}, {dir} and {root} are replaced); or a live server
+    /// (`name=URL,port=443`, or pid=, comm=, cgroup=).
+    #[arg(value_name = "ARM")]
+    pub(crate) arms: Vec<String>,
+    /// The load: a built-in scenario, or a TOML file.
+    #[arg(long, default_value = "static-1b", value_name = "NAME|FILE")]
+    pub(crate) scenario: String,
+    /// Three pairs of short rounds: an indication within 90 seconds (the default).
+    #[arg(long, conflicts_with = "publish")]
+    pub(crate) quick: bool,
+    /// Ten pairs of 10-second rounds.
+    #[arg(long)]
+    pub(crate) publish: bool,
+    /// Pairs of rounds.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) pairs: Option<u32>,
+    /// Measured window of a round.
+    #[arg(short, long, value_name = "TIME", value_parser = duration)]
+    pub(crate) duration: Option<Duration>,
+    /// Warm-up of a round.
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub(crate) warmup: Option<Duration>,
+    /// Connections; overrides the scenario.
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) connections: Option<u32>,
+    /// The margin below which a difference does not matter, in percent.
+    #[arg(long, default_value_t = 2.0, value_name = "PERCENT")]
+    pub(crate) margin: f64,
+    /// Exact counts: N requests to each server, one at a time, after 100 warm-up requests.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) lock_step: Option<u64>,
+    /// How much is probed in the rounds that explain.
+    #[arg(long, value_enum, default_value_t = DetailArg::Times, value_name = "DETAIL")]
+    pub(crate) detail: DetailArg,
+    /// Compare although this gate refuses; every report says so.
+    #[arg(long, value_name = "GATE")]
+    pub(crate) allow_mismatch: Vec<String>,
+    /// As root: the user that load and servers run as.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) user: Option<String>,
+    /// Keep the recording and the report in this folder.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// How much is probed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DetailArg {
+    /// An empty pair of programs, for benchmarks.
+    Floor,
+    /// Calls, errors and bytes.
+    Counts,
+    /// And the time of each call.
+    Times,
+}
+
+impl From<DetailArg> for Detail {
+    fn from(detail: DetailArg) -> Self {
+        match detail {
+            DetailArg::Floor => Self::Floor,
+            DetailArg::Counts => Self::Counts,
+            DetailArg::Times => Self::Times,
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ProfileArgs {
+    /// A process with all its threads, and its children.
+    #[arg(short, long, value_name = "PID")]
+    pub(crate) pid: Vec<u32>,
+    /// Whoever listens on this TCP port, in any network namespace.
+    #[arg(long, value_name = "PORT")]
+    pub(crate) port: Vec<u16>,
+    /// Every process of this name.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) comm: Vec<String>,
+    /// Every process of this control group and the groups below it.
+    #[arg(long, value_name = "PATH")]
+    pub(crate) cgroup: Vec<PathBuf>,
+    /// End after this time; otherwise at Ctrl-C or when the target exits.
+    #[arg(short, long, value_name = "TIME", value_parser = duration)]
+    pub(crate) duration: Option<Duration>,
+    /// Keep a slice of the counters for each interval.
+    #[arg(short, long, value_name = "TIME", value_parser = duration)]
+    pub(crate) interval: Option<Duration>,
+    /// How much is probed.
+    #[arg(long, value_enum, default_value_t = DetailArg::Times, value_name = "DETAIL")]
+    pub(crate) detail: DetailArg,
+    /// Leave children out, those that exist and those to come.
+    #[arg(long)]
+    pub(crate) no_follow: bool,
+    /// Run CMD as root rather than as the user who called sudo.
+    #[arg(long, requires = "command")]
+    pub(crate) as_root: bool,
+    /// Exit with the status of CMD.
+    #[arg(long, requires = "command")]
+    pub(crate) propagate_exit: bool,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+    /// Speak JSON Lines on stdin and stdout.
+    #[arg(long, hide = true, conflicts_with = "command")]
+    pub(crate) control: bool,
+    /// Bytes of room for targets, start times and unknown calls, to see what overflowing does.
+    #[command(flatten)]
+    pub(crate) limits: LimitArgs,
+    /// A command to run and profile.
+    #[arg(last = true, value_name = "CMD")]
+    pub(crate) command: Vec<OsString>,
+}
+
+/// Sizes of the kernel's tables; smaller than needed, something is lost and said to be.
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct LimitArgs {
+    /// Largest process id that can be a target.
+    #[arg(long, hide = true)]
+    pub(crate) limit_targets: Option<u32>,
+    /// Largest thread id that can be timed.
+    #[arg(long, hide = true)]
+    pub(crate) limit_threads: Option<u32>,
+    /// Unknown call numbers that are told apart.
+    #[arg(long, hide = true)]
+    pub(crate) limit_unknown: Option<u32>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LoadArgs {
+    /// `http://host[:port]/path`.
+    pub(crate) url: String,
+    /// Requests, exactly.
+    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) requests: Option<u64>,
+    /// Time to measure (10 s where neither this nor -n is given).
+    #[arg(short, long, short_alias = 'D', value_name = "TIME", value_parser = duration)]
+    pub(crate) duration: Option<Duration>,
+    /// Connections.
+    #[arg(short, long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) connections: u32,
+    /// Threads.
+    #[arg(short, long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub(crate) threads: u32,
+    /// A header line, `Name: value`.
+    #[arg(short = 'H', long, value_name = "HEADER")]
+    pub(crate) header: Vec<String>,
+    /// Method (GET, or POST with --data).
+    #[arg(short = 'X', long, value_name = "METHOD")]
+    pub(crate) method: Option<String>,
+    /// Send the bytes of this file as body.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) data: Option<PathBuf>,
+    /// Limit on one request.
+    #[arg(short = 'T', long, default_value = "10s", value_name = "TIME", value_parser = duration)]
+    pub(crate) timeout: Duration,
+    /// Load that is not measured, first.
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub(crate) warmup: Option<Duration>,
+    /// Requests on one connection; then the client closes it and opens the next.
+    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) requests_per_connection: Option<u64>,
+    /// Keep a slice of the figures for each interval.
+    #[arg(short, long, default_value = "1s", value_name = "TIME", value_parser = duration)]
+    pub(crate) interval: Duration,
+    /// Share of failed requests above which the exit code is 3, in percent.
+    #[arg(long, default_value_t = 0.01, value_name = "PERCENT")]
+    pub(crate) max_errors: f64,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+    /// Speak JSON Lines on stdin and stdout.
+    #[arg(long, hide = true)]
+    pub(crate) control: bool,
+    /// Warm-up by count.
+    #[arg(long, hide = true, conflicts_with = "warmup")]
+    pub(crate) warmup_requests: Option<u64>,
+    /// Stand still before and after the window until told to go on.
+    #[arg(long, hide = true, requires = "control")]
+    pub(crate) barriers: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TestserverArgs {
+    /// Style and injections: `sendfile`, `open-read`, then `spin-us=5` and the like.
+    #[arg(long, default_value = "sendfile", value_name = "SPEC")]
+    pub(crate) style: String,
+    /// Address to listen on; port 0 takes a free one, and the first line printed names it.
+    #[arg(long, default_value = "127.0.0.1:0", value_name = "ADDRESS")]
+    pub(crate) listen: std::net::SocketAddr,
+    /// Worker threads.
+    #[arg(short, long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(crate) workers: u16,
+    /// File to serve, under its own name; without it, one byte.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) file: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ReportArgs {
+    /// Recordings.
+    #[arg(required = true, value_name = "FILE")]
+    pub(crate) files: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DoctorArgs {
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ProbeArgs {
+    /// What to ask for.
+    pub(crate) url: String,
+    /// Requests, one after the other.
+    #[arg(long, default_value_t = 100)]
+    pub(crate) count: u32,
+}
+
+/// `10s`, `500ms`, `2m`; a plain number is seconds.
+fn duration(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse::<f64>().ok().map(Duration::try_from_secs_f64);
+    let parsed = match seconds {
+        Some(seconds) => seconds.map_err(|error| error.to_string()),
+        None => humantime::parse_duration(text).map_err(|error| error.to_string()),
+    };
+    match parsed {
+        Ok(duration) if duration.is_zero() => Err("must be longer than nothing".to_owned()),
+        Ok(duration) if duration > LONGEST => Err("must be at most 30 days".to_owned()),
+        other => other,
+    }
+}
+
+/// Keeps nanoseconds far from the end of 64 bits.
+const LONGEST: Duration = Duration::from_hours(30 * 24);
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    /// The definitions agree with each other.
+    #[test]
+    fn definitions_are_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    /// Times read with a unit or as seconds; nonsense is refused.
+    #[test]
+    fn durations_take_units_or_seconds() {
+        assert_eq!(duration("10"), Ok(Duration::from_secs(10)));
+        assert_eq!(duration("0.5"), Ok(Duration::from_millis(500)));
+        assert_eq!(duration("250ms"), Ok(Duration::from_millis(250)));
+        for wrong in ["0", "-1", "NaN", "1e300", "x", "", "99999d"] {
+            assert!(duration(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    /// Everything after `--` is the command, flags included.
+    #[test]
+    fn command_keeps_its_flags() {
+        let cli = Cli::parse_from(["whyfast", "profile", "--no-follow", "--", "ls", "-p", "1"]);
+        let Verb::Profile(args) = cli.verb else {
+            panic!("not profile")
+        };
+        assert_eq!(args.command, ["ls", "-p", "1"]);
+        assert!(args.pid.is_empty());
+    }
+}

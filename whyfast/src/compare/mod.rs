@@ -1,0 +1,16 @@
+//! `whyfast compare`: servers against each other, with the reason.
+//!
+//! The order of things: plan, prepare the arms, parity, rounds, analysis (in `reports`), output.
+//! The halves run as children (`whyfast load`, `whyfast profile`) and speak JSON Lines.
+
+pub(crate) mod access;
+pub(crate) mod arms;
+pub(crate) mod parity;
+pub(crate) mod plan;
+pub(crate) mod progress;
+pub(crate) mod recipe;
+pub(crate) mod round;
+pub(crate) mod run;
+pub(crate) mod server;
+
+pub(crate) use run::compare;

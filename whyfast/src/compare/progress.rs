@@ -1,0 +1,127 @@
+//! What a comparison says while it runs: on stderr, a bar on a terminal, a line per pair elsewhere.
+
+use std::io::IsTerminal as _;
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressStyle};
+use recording::{Probes, Recording};
+
+use crate::output::note;
+
+/// The progress of the rounds.
+#[derive(Debug)]
+pub(crate) struct Progress {
+    bar: Option<ProgressBar>,
+    began: Instant,
+    rounds: usize,
+}
+
+impl Progress {
+    /// Begins; a bar only where stderr is a terminal.
+    pub(crate) fn begin(rounds: usize) -> Self {
+        let bar = std::io::stderr().is_terminal().then(|| {
+            let bar = ProgressBar::new(rounds as u64);
+            let style = ProgressStyle::with_template("{bar:24} {pos}/{len} rounds  {msg}");
+            bar.set_style(style.expect("the template is constant"));
+            bar.tick();
+            bar
+        });
+        Self {
+            bar,
+            began: Instant::now(),
+            rounds,
+        }
+    }
+
+    /// A round has ended.
+    pub(crate) fn round_ended(&self, recording: &Recording) {
+        let done = recording.rounds.len();
+        if let Some(round) = recording.rounds.last()
+            && let Some(why) = &round.failed
+        {
+            self.say(&format!(
+                "{} round {} failed: {why}",
+                round.arm,
+                round.order + 1
+            ));
+        }
+        let left = time_left(self.began.elapsed(), done, self.rounds);
+        let so_far = so_far(recording);
+        if let Some(bar) = &self.bar {
+            bar.set_message(format!("{left} left  {so_far}"));
+            bar.inc(1);
+        } else if ends_block(recording) {
+            self.say(&format!(
+                "{done} of {} rounds, {left} left: {so_far}",
+                self.rounds
+            ));
+        }
+    }
+
+    /// A line of its own.
+    pub(crate) fn say(&self, text: &str) {
+        match &self.bar {
+            Some(bar) => bar.suspend(|| note(text)),
+            None => note(text),
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+/// Whether every arm has a round of this kind in this pair: a moment to compare.
+fn ends_block(recording: &Recording) -> bool {
+    let Some(last) = recording.rounds.last() else {
+        return false;
+    };
+    let same = |round: &&recording::Round| round.pair == last.pair && round.probes == last.probes;
+    recording.rounds.iter().filter(same).count() == recording.arms.len()
+}
+
+/// The time that the remaining rounds take if they are like those so far.
+fn time_left(elapsed: Duration, done: usize, rounds: usize) -> String {
+    if done == 0 {
+        return "?".to_owned();
+    }
+    let left = elapsed.mul_f64((rounds - done) as f64 / done as f64);
+    format!("{}:{:02}", left.as_secs() / 60, left.as_secs() % 60)
+}
+
+/// The median throughput of each arm so far, probes off; nothing is claimed yet.
+fn so_far(recording: &Recording) -> String {
+    let arms = recording.arms.iter().filter_map(|arm| {
+        let mut rates: Vec<f64> = recording
+            .rounds
+            .iter()
+            .filter(|round| round.arm == arm.name && round.failed.is_none())
+            .filter(|round| round.probes == Probes::Off)
+            .filter_map(|round| {
+                let load = round.load.as_ref()?;
+                Some(load.ledger.ok as f64 / load.window.seconds())
+            })
+            .collect();
+        rates.sort_by(f64::total_cmp);
+        let median = rates.get(rates.len() / 2)?;
+        Some(format!("{} {median:.0} req/s", arm.name))
+    });
+    arms.collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The time left follows the pace so far.
+    #[test]
+    fn time_left_follows_the_pace() {
+        assert_eq!(time_left(Duration::from_secs(10), 2, 14), "1:00");
+        assert_eq!(time_left(Duration::from_secs(10), 0, 14), "?");
+        assert_eq!(time_left(Duration::from_secs(10), 14, 14), "0:00");
+    }
+}

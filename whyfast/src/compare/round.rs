@@ -1,0 +1,248 @@
+//! One round: a server started, loaded, perhaps profiled, and stopped.
+
+use std::time::{Duration, Instant};
+
+use recording::wire::{Command, Message};
+use recording::{Load, LoadPhase, Probes, Profile, Round, Scenario, ServerCpu};
+
+use crate::compare::access::Access;
+use crate::compare::plan::{LOCK_STEP_WARMUP, Plan, Step};
+use crate::compare::server::{Ground, PreparedArm, Running};
+use crate::failure::exit_code_of;
+use crate::half::Half;
+use crate::identity::Identity;
+use crate::process_tree::{CpuReading, cpu_between, descendants, read_cpu};
+use crate::spawn::{Birth, Program};
+
+/// What all rounds share.
+#[derive(Debug)]
+pub(crate) struct Stage<'a> {
+    pub(crate) plan: &'a Plan,
+    pub(crate) identity: Option<&'a Identity>,
+    pub(crate) access: &'a Access,
+    pub(crate) ground: Ground<'a>,
+}
+
+/// A round that could not be profiled because this machine cannot: the reason, once for all.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct CannotProfile(pub(crate) String);
+
+/// Runs one round. A failure is part of the round; only [`CannotProfile`] is an error, since it
+/// concerns every round.
+pub(crate) fn run(
+    stage: &mut Stage<'_>,
+    arm: &PreparedArm,
+    step: Step,
+    order: u32,
+) -> Result<Round, CannotProfile> {
+    let mut round = Round {
+        arm: arm.arm.name.clone(),
+        order,
+        pair: step.pair,
+        probes: step.probes,
+        failed: None,
+        window: None,
+        load: None,
+        server_cpu: None,
+        profile: None,
+        profile_requests: None,
+    };
+    let mut server = match Running::start(arm, &mut stage.ground) {
+        Ok(server) => server,
+        Err(error) => {
+            round.failed = Some(format!("{error:#}"));
+            return Ok(round);
+        }
+    };
+    let measured = measure(stage, &server, step.probes);
+    // A server that died explains what the halves saw.
+    let died = server.ended();
+    server.stop(stage.ground.guard);
+    match measured {
+        Ok(measured) => {
+            round.failed = died.or_else(|| measured.load.ended_early.clone());
+            round.window = Some(measured.load.window);
+            round.profile_requests = measured
+                .profile
+                .as_ref()
+                .map(|profile| requests_in(&measured.load, profile, &stage.plan.scenario));
+            round.server_cpu = measured.server_cpu;
+            round.profile = measured.profile;
+            round.load = Some(measured.load);
+        }
+        Err(error) if exit_code_of(&error) == recording::exit_code::CANNOT_MEASURE => {
+            return Err(CannotProfile(format!("{error:#}")));
+        }
+        Err(error) => round.failed = Some(died.unwrap_or_else(|| format!("{error:#}"))),
+    }
+    Ok(round)
+}
+
+/// The denominator of "per request": in lock-step exactly the requests between the two barriers,
+/// else the completions between the two copies of the counters.
+fn requests_in(load: &Load, profile: &Profile, scenario: &Scenario) -> f64 {
+    if scenario.lock_step_requests.is_some() {
+        (load.ledger.ok + load.ledger.failed_total()) as f64
+    } else {
+        load.timeline.completed_in(profile.window)
+    }
+}
+
+struct Measured {
+    load: Load,
+    profile: Option<Profile>,
+    server_cpu: Option<ServerCpu>,
+}
+
+/// Loads the server, and profiles it where the round has probes.
+fn measure(stage: &Stage<'_>, server: &Running, probes: Probes) -> anyhow::Result<Measured> {
+    let interrupt = stage.ground.interrupt;
+    let lock_step = stage.plan.scenario.lock_step_requests.is_some();
+    let mut load = start_load(stage, server)?;
+    let mut profiler = match probes {
+        Probes::On => start_profiler(stage, server)?,
+        Probes::Off => None,
+    };
+    let deadline = Instant::now() + longest_round(&stage.plan.scenario);
+    load.tell(Command::Go);
+    let mut cpu_start: Option<CpuReading> = None;
+    let mut server_cpu = None;
+    let mut profile = None;
+    loop {
+        match load.next(deadline, Some(interrupt))? {
+            Message::Phase {
+                phase: LoadPhase::Measure,
+                barrier,
+                ..
+            } => {
+                if let Some(profiler) = &mut profiler {
+                    profiler.tell(Command::Open { quiet: lock_step });
+                    expect_opened(profiler, deadline)?;
+                }
+                cpu_start = server.pid.map(|pid| read_cpu(&descendants(pid)));
+                if barrier {
+                    load.tell(Command::Go);
+                }
+            }
+            Message::Phase {
+                phase: LoadPhase::Drain,
+                barrier,
+                ..
+            } => {
+                let cpu_end = server.pid.map(|pid| read_cpu(&descendants(pid)));
+                server_cpu = cpu_start
+                    .as_ref()
+                    .zip(cpu_end)
+                    .and_then(|(a, b)| cpu_between(a, &b));
+                if let Some(profiler) = &mut profiler {
+                    profiler.tell(Command::Close { quiet: lock_step });
+                    profile = Some(expect_profile(profiler, deadline)?);
+                }
+                if barrier {
+                    load.tell(Command::Go);
+                }
+            }
+            Message::LoadDone(load) => {
+                return Ok(Measured {
+                    load: *load,
+                    profile,
+                    server_cpu,
+                });
+            }
+            _ => {}
+        }
+    }
+}
+
+fn start_load(stage: &Stage<'_>, server: &Running) -> anyhow::Result<Half> {
+    let scenario = &stage.plan.scenario;
+    let birth = Birth {
+        identity: stage.identity.cloned(),
+        cpus: Some(stage.ground.cpus.client.clone()),
+        session: true,
+    };
+    let seconds = |ns: u64| format!("{}ns", ns.max(1));
+    let mut arguments: Vec<String> = vec!["load".into(), server.url.clone(), "--control".into()];
+    let mut option = |name: &str, value: String| arguments.extend([name.to_owned(), value]);
+    option("--connections", scenario.connections.to_string());
+    option("--threads", scenario.client_threads.to_string());
+    option("--interval", "100ms".into());
+    if let Some(requests) = scenario.lock_step_requests {
+        option("--requests", requests.to_string());
+        option("--warmup-requests", LOCK_STEP_WARMUP.to_string());
+    }
+    if let Some(duration_ns) = scenario.duration_ns {
+        option("--duration", seconds(duration_ns));
+        option("--warmup", seconds(scenario.warmup_ns));
+    }
+    if let Some(requests) = scenario.requests_per_connection {
+        option("--requests-per-connection", requests.to_string());
+    }
+    if scenario.lock_step_requests.is_some() {
+        arguments.push("--barriers".into());
+    }
+    let mut command = Program::own(stage.identity)?.command(&birth);
+    command.args(arguments).current_dir("/");
+    Half::start("load", &mut command, HELLO_PATIENCE)
+}
+
+fn start_profiler(stage: &Stage<'_>, server: &Running) -> anyhow::Result<Option<Half>> {
+    let Some(mut command) = stage.access.profiler(&stage.ground.cpus.client)? else {
+        return Ok(None);
+    };
+    let detail = match stage.plan.detail {
+        recording::Detail::Floor => "floor",
+        recording::Detail::Counts => "counts",
+        recording::Detail::Times => "times",
+    };
+    command
+        .arg("profile")
+        .arg("--control")
+        .args(["--detail", detail]);
+    command.args(&server.profile_options);
+    // Whoever is asked for a password takes as long as people do.
+    let patience = match stage.access {
+        Access::Sudo { ask: true, .. } => Duration::from_mins(2),
+        _ => HELLO_PATIENCE,
+    };
+    let mut half = Half::start("profile", &mut command, patience)?;
+    match half.next(Instant::now() + HELLO_PATIENCE, None)? {
+        Message::Ready { .. } => Ok(Some(half)),
+        other => anyhow::bail!("the profile half said {other:?} instead of being ready"),
+    }
+}
+
+fn expect_opened(profiler: &mut Half, deadline: Instant) -> anyhow::Result<()> {
+    loop {
+        match profiler.next(deadline, None)? {
+            Message::Opened { .. } => return Ok(()),
+            Message::ProfileDone(profile) => anyhow::bail!(
+                "the profile ended before the window: {}",
+                profile.ended_early.as_deref().unwrap_or("no reason given")
+            ),
+            _ => {}
+        }
+    }
+}
+
+fn expect_profile(profiler: &mut Half, deadline: Instant) -> anyhow::Result<Profile> {
+    loop {
+        if let Message::ProfileDone(profile) = profiler.next(deadline, None)? {
+            return Ok(*profile);
+        }
+    }
+}
+
+/// A round that takes longer hangs.
+fn longest_round(scenario: &Scenario) -> Duration {
+    let asked = scenario.warmup_ns + scenario.duration_ns.unwrap_or(0);
+    // A lock-step request that takes 10 ms is slower than any server meant here.
+    let lock_step = scenario
+        .lock_step_requests
+        .map_or(0, |n| n.saturating_mul(10_000_000));
+    Duration::from_nanos(asked.saturating_add(lock_step)) + Duration::from_mins(1)
+}
+
+/// How long a child of ours may take to say hello.
+const HELLO_PATIENCE: Duration = Duration::from_secs(10);

@@ -1,0 +1,270 @@
+//! A comparison from its arguments to its exit code.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::Context as _;
+use recording::{GateStatus, NotMeasured, Partial, Probes, Recording, RecordingKind, Warning};
+
+use reports::Footer;
+
+use crate::args::{CompareArgs, Format};
+use crate::compare::access::Access;
+use crate::compare::plan::{self, Plan};
+use crate::compare::progress::Progress;
+use crate::compare::round::{self, CannotProfile, Stage};
+use crate::compare::server::{Ground, PreparedArm, Workspace};
+use crate::compare::{arms, parity};
+use crate::guard::Guard;
+use crate::identity::{self, Identity};
+use crate::machine::{CpuList, CpuSplit, cores, split_cpus};
+use crate::output::{self, Output, note};
+use crate::signals::Interrupt;
+use crate::verbs::render;
+
+/// Runs a comparison and returns its exit code.
+pub(crate) fn compare(args: &CompareArgs) -> anyhow::Result<u8> {
+    let specs = arms::parse_all(&args.arms)?;
+    let cpus = split_cpus(&cores(&CpuList::allowed()?));
+    let plan = plan::plan(args, specs.len(), &cpus)?;
+    let identity = identity::unprivileged(args.user.as_deref())?;
+    let output = Output::open(args.output.output.as_deref())?;
+    if let Some(folder) = &args.out {
+        fs::create_dir_all(folder)
+            .with_context(|| format!("failed to make the folder {}", folder.display()))?;
+    }
+    let mut prepared = specs
+        .iter()
+        .map(|spec| PreparedArm::prepare(spec, identity.as_ref()))
+        .collect::<anyhow::Result<Vec<_>>>()?;
+    let interrupt = Interrupt::install()?;
+    rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
+    let mut guard = Guard::start()?;
+    let access = Access::find();
+    let body_bytes = plan.scenario.body_bytes.unwrap_or(0);
+    let mut workspace = Workspace::create(&mut guard, identity.as_ref(), body_bytes)?;
+
+    let mut recording = blank(&plan, &prepared, &cpus);
+    let mut stage = Stage {
+        plan: &plan,
+        identity: identity.as_ref(),
+        access: &access,
+        ground: Ground {
+            workspace: &mut workspace,
+            guard: &mut guard,
+            cpus: &cpus,
+            path: &plan.scenario.path,
+            interrupt: &interrupt,
+        },
+    };
+    check_parity(&mut stage, &mut prepared, &mut recording)?;
+    reports::analyse_allowing(&mut recording, &args.allow_mismatch);
+    if recording
+        .gates
+        .iter()
+        .any(|gate| gate.status == GateStatus::Refuse)
+    {
+        note("the arms do not answer alike, so nothing was measured; see the gates");
+    } else {
+        run_rounds(&mut stage, &prepared, &mut recording);
+        reports::analyse_allowing(&mut recording, &args.allow_mismatch);
+    }
+    drop(workspace);
+    drop(guard);
+    finish(args, &recording, output, identity.as_ref())
+}
+
+/// The recording before the first round.
+fn blank(plan: &Plan, prepared: &[PreparedArm], cpus: &CpuSplit) -> Recording {
+    let mut warnings = Vec::new();
+    let mut warn = |code: &str, text: String| {
+        warnings.push(Warning {
+            code: code.into(),
+            text,
+        })
+    };
+    if !cpus.disjoint {
+        warn(
+            "shared_cpu",
+            format!(
+                "server and client share CPU {}; they compete, so compare CPU per request rather \
+                 than throughput",
+                cpus.server
+            ),
+        );
+    }
+    if prepared
+        .iter()
+        .any(|arm| arm.arm.kind == recording::ArmKind::Live)
+    {
+        warn(
+            "live_server",
+            "a live server cannot be restarted: its rounds are windows of one process, so the \
+             interval leaves out what differs from start to start"
+                .to_owned(),
+        );
+    }
+    Recording {
+        scenario: Some(plan.scenario.clone()),
+        arms: prepared.iter().map(|arm| arm.arm.clone()).collect(),
+        warnings,
+        ..render::blank(RecordingKind::Compare)
+    }
+}
+
+fn check_parity(
+    stage: &mut Stage<'_>,
+    prepared: &mut [PreparedArm],
+    recording: &mut Recording,
+) -> anyhow::Result<()> {
+    for (arm, stored) in prepared.iter_mut().zip(&mut recording.arms) {
+        let shape = parity::look(stage, arm)?;
+        arm.arm.response = Some(shape.clone());
+        stored.response = Some(shape);
+    }
+    Ok(())
+}
+
+/// Runs the rounds of the plan, as far as they make sense.
+fn run_rounds(stage: &mut Stage<'_>, prepared: &[PreparedArm], recording: &mut Recording) {
+    let plan = stage.plan;
+    let mut blind = match stage.access {
+        Access::Denied(reason) => Some(reason.clone()),
+        _ => None,
+    };
+    if let Some(reason) = &blind {
+        note(&format!("not measured: {}: {}", reason.what, reason.why));
+    }
+    let probed = plan
+        .steps
+        .iter()
+        .filter(|step| step.probes == Probes::On)
+        .count();
+    let rounds = plan.steps.len() - if blind.is_some() { probed } else { 0 };
+    let progress = Progress::begin(rounds);
+    for step in &plan.steps {
+        if step.probes == Probes::On && blind.is_some() {
+            continue;
+        }
+        if stage.ground.interrupt.is_set() {
+            recording.partial = Some(Partial {
+                why: "interrupted".into(),
+            });
+            break;
+        }
+        let order = u32::try_from(recording.rounds.len()).unwrap_or(u32::MAX);
+        match round::run(stage, &prepared[step.arm], *step, order) {
+            Ok(round) => recording.rounds.push(round),
+            Err(CannotProfile(why)) => {
+                progress.say(&format!("not measured: system calls per request: {why}"));
+                blind = Some(NotMeasured {
+                    what: "system calls per request and every other figure from the kernel".into(),
+                    why,
+                    remedy: Some("`whyfast doctor` says what is missing".into()),
+                });
+                continue;
+            }
+        }
+        if stage.ground.interrupt.is_set() {
+            recording.partial = Some(Partial {
+                why: "interrupted".into(),
+            });
+            // What the interrupt cut short is no failure of the server.
+            recording.rounds.pop();
+            break;
+        }
+        progress.round_ended(recording);
+        if let Some(why) = hopeless(recording) {
+            recording.partial = Some(Partial { why });
+            break;
+        }
+    }
+    recording.not_measured.extend(blind);
+}
+
+/// Whether an arm has failed twice in a row: more rounds would only fail again.
+fn hopeless(recording: &Recording) -> Option<String> {
+    recording.arms.iter().find_map(|arm| {
+        let mut latest = recording
+            .rounds
+            .iter()
+            .rev()
+            .filter(|round| round.arm == arm.name)
+            .take(2);
+        let (last, before) = (latest.next()?, latest.next()?);
+        before.failed.as_ref()?;
+        last.failed
+            .as_ref()
+            .map(|why| format!("{} failed twice in a row: {why}", arm.name))
+    })
+}
+
+/// Writes what was asked for and decides the exit code.
+fn finish(
+    args: &CompareArgs,
+    recording: &Recording,
+    output: Output,
+    identity: Option<&Identity>,
+) -> anyhow::Result<u8> {
+    let mut saved = Ok(());
+    if let Some(folder) = &args.out {
+        saved = save(folder, recording, identity);
+    }
+    let style = output::style(&output);
+    let footer = footer(args, recording);
+    output.write(&render::recording(
+        recording,
+        args.output.format,
+        &style,
+        &footer,
+    ))?;
+    saved?;
+    Ok(reports::exit_code(recording, &reports::Limits::default()))
+}
+
+/// What was written, and how to do it again.
+fn footer(args: &CompareArgs, recording: &Recording) -> Footer {
+    let saved = args
+        .out
+        .iter()
+        .flat_map(|folder| SAVED_FILES.map(|(name, _)| folder.join(name).display().to_string()));
+    Footer {
+        saved: saved.collect(),
+        reproduce: Some(recording.command.join(" ")),
+    }
+}
+
+/// What `--out` keeps.
+const SAVED_FILES: [(&str, Format); 2] = [
+    ("recording.json", Format::Json),
+    ("report.md", Format::Markdown),
+];
+
+/// Keeps the recording and the report in a folder, owned by the user behind sudo.
+fn save(folder: &Path, recording: &Recording, identity: Option<&Identity>) -> anyhow::Result<()> {
+    let style = reports::Style::default();
+    for (name, format) in SAVED_FILES {
+        let text = render::recording(recording, format, &style, &Footer::default());
+        let path = folder.join(name);
+        let pending = tempfile::NamedTempFile::new_in(folder)
+            .and_then(|mut pending| {
+                use std::io::Write as _;
+                use std::os::unix::fs::PermissionsExt as _;
+                pending.write_all(text.as_bytes())?;
+                pending
+                    .as_file()
+                    .set_permissions(fs::Permissions::from_mode(0o644))?;
+                pending.persist(&path).map_err(|error| error.error)
+            })
+            .with_context(|| {
+                format!(
+                    "failed to write {}; no partial file is left",
+                    path.display()
+                )
+            })?;
+        if let Some(identity) = identity.filter(|_| std::env::var_os("SUDO_UID").is_some()) {
+            std::os::unix::fs::fchown(&pending, Some(identity.uid), Some(identity.gid))?;
+        }
+    }
+    Ok(())
+}

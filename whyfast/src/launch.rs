@@ -1,0 +1,156 @@
+//! A command that is held back between fork and exec until the probes are attached, so that its
+//! very first system call that counts is the `execve`.
+//!
+//! The thread that spawns it also waits for it: a parent-death signal is tied to the thread.
+
+use std::ffi::OsString;
+use std::io::{self, PipeWriter, Read as _, Write as _};
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::process::CommandExt as _;
+use std::process::{Command, ExitStatus};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, channel};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::failure::Failure;
+use crate::identity::Identity;
+use crate::spawn::{Birth, Program, bear, find_program};
+
+/// A command that was forked and waits.
+#[derive(Debug)]
+pub(crate) struct Launched {
+    pid: Pid,
+    name: String,
+    go: Option<PipeWriter>,
+    ended: Receiver<io::Result<ExitStatus>>,
+}
+
+impl Launched {
+    /// Forks the command and holds it back.
+    pub(crate) fn hold(
+        program: &OsString,
+        arguments: &[OsString],
+        identity: Option<Identity>,
+    ) -> anyhow::Result<Self> {
+        let name = program.to_string_lossy().into_owned();
+        let path = find_program(program).ok_or_else(|| {
+            Failure::with_code(NOT_FOUND, format!("{name}: no such program on PATH"))
+        })?;
+        let file = Program::at(&path, identity.as_ref())?;
+        let (mut pid_reader, pid_writer) = io::pipe()?;
+        let (go_reader, go_writer) = io::pipe()?;
+        let mut command = Command::new(file.path());
+        command.arg0(program).args(arguments);
+        if let Some(identity) = &identity {
+            command
+                .env("HOME", &identity.home)
+                .env("LOGNAME", &identity.name)
+                .env("USER", &identity.name);
+        }
+        bear(
+            &mut command,
+            &Birth {
+                identity,
+                cpus: None,
+                session: false,
+            },
+        );
+        hold_back(&mut command, pid_writer.into(), go_reader.into());
+        let (sender, ended) = channel();
+        std::thread::spawn(move || {
+            let _file = file;
+            let status = command.spawn().and_then(|mut child| child.wait());
+            // Whoever asked may have given up.
+            drop(sender.send(status));
+        });
+        let mut pid = [0; 4];
+        if pid_reader.read_exact(&mut pid).is_err() {
+            let error = ended.recv().map_or_else(io::Error::other, |status| {
+                status
+                    .err()
+                    .unwrap_or_else(|| io::Error::other("it ended at once"))
+            });
+            return Err(error).with_context(|| format!("failed to start {name}"));
+        }
+        let pid = Pid::from_raw(i32::from_ne_bytes(pid)).context("a child has a process id")?;
+        Ok(Self {
+            pid,
+            name,
+            go: Some(go_writer),
+            ended,
+        })
+    }
+
+    /// Its process id.
+    pub(crate) fn pid(&self) -> u32 {
+        self.pid.as_raw_nonzero().get().unsigned_abs()
+    }
+
+    /// Lets it go.
+    pub(crate) fn release(&mut self) -> anyhow::Result<()> {
+        let mut go = self.go.take().context("a command is released once")?;
+        go.write_all(b"!")
+            .with_context(|| format!("failed to start {}", self.name))
+    }
+
+    /// How it ended; `None` while it runs.
+    pub(crate) fn try_wait(&mut self) -> anyhow::Result<Option<ExitStatus>> {
+        match self.ended.try_recv() {
+            Ok(status) => status
+                .map(Some)
+                .with_context(|| format!("failed to run {}", self.name)),
+            Err(TryRecvError::Empty) => Ok(None),
+            Err(TryRecvError::Disconnected) => Ok(None),
+        }
+    }
+
+    /// Waits for its end. One that was interrupted is asked, then forced, to end.
+    pub(crate) fn wait(&mut self, interrupted: bool) -> anyhow::Result<Option<ExitStatus>> {
+        if !interrupted {
+            return match self.ended.recv() {
+                Ok(status) => status
+                    .map(Some)
+                    .with_context(|| format!("failed to run {}", self.name)),
+                Err(_) => Ok(None),
+            };
+        }
+        for signal in [Signal::INT, Signal::TERM, Signal::KILL] {
+            // It may be gone already.
+            drop(kill_process(self.pid, signal));
+            match self.ended.recv_timeout(PATIENCE) {
+                Ok(status) => return Ok(status.ok()),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// Makes the child say its id and wait for a byte before it goes on to exec.
+#[expect(unsafe_code, reason = "the child waits between fork and exec")]
+fn hold_back(command: &mut Command, pid_writer: OwnedFd, go_reader: OwnedFd) {
+    let wait = move || {
+        let pid = rustix::process::getpid()
+            .as_raw_nonzero()
+            .get()
+            .to_ne_bytes();
+        rustix::io::write(pid_writer.as_fd(), &pid)?;
+        let mut byte = [0];
+        match rustix::io::read(go_reader.as_fd(), &mut byte)? {
+            1 => Ok(()),
+            _ => Err(io::Error::from(io::ErrorKind::Interrupted)),
+        }
+    };
+    // SAFETY: the closure makes system calls on descriptors that it owns; it neither allocates nor
+    // takes a lock.
+    unsafe { command.pre_exec(wait) };
+}
+
+/// What a shell exits with for a program that does not exist.
+const NOT_FOUND: u8 = 127;
+
+/// How long a signalled command may take to end before the next signal.
+const PATIENCE: Duration = Duration::from_secs(2);

@@ -1,0 +1,131 @@
+//! Where results go: stdout, or a file that appears whole or not at all.
+//!
+//! Results go to stdout or `-o FILE`, everything else to stderr. A file is written beside its final
+//! name and renamed when complete, so a full disk leaves no half file; what was measured is then
+//! printed on stdout instead, so that it is not lost.
+
+use std::fs;
+use std::io::{self, IsTerminal as _, Write as _};
+use std::os::unix::fs::FileTypeExt as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use tempfile::NamedTempFile;
+
+/// Where a result goes.
+#[derive(Debug)]
+pub(crate) enum Output {
+    /// The standard output.
+    Stdout,
+    /// A device, a pipe: written in place.
+    InPlace(PathBuf),
+    /// A regular file, written under another name until it is complete.
+    File {
+        path: PathBuf,
+        pending: NamedTempFile,
+    },
+}
+
+impl Output {
+    /// Opens the output before anything is measured, so that a wrong path costs no run.
+    pub(crate) fn open(path: Option<&Path>) -> anyhow::Result<Self> {
+        let Some(path) = path.filter(|path| path.as_os_str() != "-") else {
+            return Ok(Self::Stdout);
+        };
+        if let Ok(meta) = fs::metadata(path) {
+            let kind = meta.file_type();
+            if kind.is_char_device() || kind.is_fifo() || kind.is_block_device() {
+                return Ok(Self::InPlace(path.to_owned()));
+            }
+            anyhow::ensure!(
+                !meta.is_dir(),
+                "{} is a folder; name a file",
+                path.display()
+            );
+        }
+        let folder = path
+            .parent()
+            .filter(|folder| !folder.as_os_str().is_empty());
+        let folder = folder.unwrap_or(Path::new("."));
+        let pending = tempfile::Builder::new()
+            .prefix(".whyfast-")
+            .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644))
+            .tempfile_in(folder)
+            .with_context(|| format!("failed to create {}; choose another -o", path.display()))?;
+        Ok(Self::File {
+            path: path.to_owned(),
+            pending,
+        })
+    }
+
+    /// Writes a result. Where a file cannot take it, it goes to stdout and the error follows.
+    pub(crate) fn write(self, result: &str) -> anyhow::Result<()> {
+        let (path, written) = match self {
+            Self::Stdout => return to_stdout(result),
+            Self::InPlace(path) => {
+                let written = fs::OpenOptions::new()
+                    .write(true)
+                    .open(&path)
+                    .and_then(|mut file| file.write_all(result.as_bytes()));
+                (path, written)
+            }
+            Self::File { path, mut pending } => {
+                let written = pending
+                    .write_all(result.as_bytes())
+                    .and_then(|()| pending.as_file().sync_all())
+                    .and_then(|()| {
+                        pending
+                            .persist(&path)
+                            .map(drop)
+                            .map_err(|error| error.error)
+                    });
+                (path, written)
+            }
+        };
+        match written {
+            Ok(()) => Ok(()),
+            Err(error) => {
+                to_stdout(result)?;
+                Err(error).with_context(|| {
+                    format!(
+                        "failed to write {}; the result was printed on stdout instead, and no \
+                         partial file is left",
+                        path.display()
+                    )
+                })
+            }
+        }
+    }
+}
+
+fn to_stdout(result: &str) -> anyhow::Result<()> {
+    let mut stdout = io::stdout().lock();
+    stdout
+        .write_all(result.as_bytes())
+        .and_then(|()| stdout.flush())
+        .context("failed to write to stdout")
+}
+
+/// One diagnostic line on stderr. That stderr is gone is nobody's concern.
+pub(crate) fn note(text: &str) {
+    drop(writeln!(io::stderr().lock(), "{text}"));
+}
+
+/// How text is laid out for whoever reads stdout.
+pub(crate) fn style(output: &Output) -> reports::Style {
+    let terminal = matches!(output, Output::Stdout) && io::stdout().is_terminal();
+    let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    let width = if terminal {
+        rustix::termios::tcgetwinsize(io::stdout()).map_or(0, |size| usize::from(size.ws_col))
+    } else {
+        0
+    };
+    reports::Style {
+        width: if width == 0 {
+            reports::Style::default().width
+        } else {
+            width
+        },
+        colour: terminal && !no_color,
+    }
+}

@@ -1,0 +1,43 @@
+//! Ctrl-C in two stages: the first ends early with the results so far, the second kills.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+/// Set once the user, the system or a lost terminal asks to end.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Interrupt(Arc<AtomicBool>);
+
+impl Interrupt {
+    /// Catches SIGINT, SIGTERM and SIGHUP from now on.
+    pub(crate) fn install() -> io::Result<Self> {
+        let interrupt = Self::default();
+        for signal in [SIGINT, SIGTERM, SIGHUP] {
+            // The order matters: on the second signal the flag is already set.
+            signal_hook::flag::register_conditional_default(signal, Arc::clone(&interrupt.0))?;
+            signal_hook::flag::register(signal, Arc::clone(&interrupt.0))?;
+        }
+        Ok(interrupt)
+    }
+
+    /// Whether a signal has arrived.
+    pub(crate) fn is_set(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// The flag itself, for a loop that lives in another crate.
+    pub(crate) fn flag(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.0)
+    }
+}
+
+/// Leaves ending to the parent: a half that is controlled over its stdin must not die of the
+/// Ctrl-C that its parent handles.
+pub(crate) fn leave_to_parent() -> io::Result<()> {
+    let ignored = Arc::new(AtomicBool::new(false));
+    signal_hook::flag::register(SIGINT, Arc::clone(&ignored))?;
+    signal_hook::flag::register(SIGHUP, ignored)?;
+    Ok(())
+}

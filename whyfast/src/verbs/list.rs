@@ -1,0 +1,57 @@
+//! `whyfast list`: recipes, scenarios and styles of the built-in server.
+
+use std::fmt::Write as _;
+
+use recording::exit_code;
+use testserver::Style;
+
+use crate::compare::{plan, recipe};
+use crate::output::Output;
+use crate::spawn::find_program;
+
+/// Prints the lists.
+pub(crate) fn list() -> anyhow::Result<u8> {
+    let mut text = String::from("recipes (whyfast compare NAME[:VARIANT]...)\n");
+    for name in recipe::names() {
+        let recipe = recipe::find(name)?;
+        let here = match find_program(recipe.program.as_ref()) {
+            Some(path) => path.display().to_string(),
+            None => format!("not installed; package {}", recipe.package),
+        };
+        writeln!(text, "  {name:<22} {here}")?;
+        for (variant, settings) in &recipe.variants {
+            let default = if *variant == recipe.default_variant {
+                " (the default)"
+            } else {
+                ""
+            };
+            writeln!(
+                text,
+                "    {name}:{variant:<19} {}{default}",
+                settings.summary
+            )?;
+        }
+    }
+    text.push_str("\nbuilt-in server (testserver:STYLE[,KNOB=VALUE]...)\n");
+    for style in Style::ALL {
+        writeln!(
+            text,
+            "  testserver:{:<11} {}",
+            style.name(),
+            style.summary()
+        )?;
+        let calls: Vec<String> = style
+            .calls_per_request()
+            .iter()
+            .map(|call| format!("{} {}", call.per_request, call.name))
+            .collect();
+        writeln!(text, "  {:<22} per request: {}", "", calls.join(", "))?;
+    }
+    text.push_str("\nscenarios (--scenario NAME)\n");
+    for name in plan::scenario_names() {
+        let (_, scenario) = plan::scenario(name)?;
+        writeln!(text, "  {name:<22} {}", scenario.summary)?;
+    }
+    Output::Stdout.write(&text)?;
+    Ok(exit_code::DONE)
+}

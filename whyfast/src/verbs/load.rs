@@ -1,0 +1,226 @@
+//! `whyfast load`: the load generator alone, or as a half that is told when to go.
+
+use std::fs;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use loadgen::{Config, Control, LoadError, Stop, StopHandle, Warmup};
+use recording::wire::{Command, Message, WIRE_VERSION};
+use recording::{LoadPhase, LoadSlice, Partial, RecordingKind, exit_code};
+use reports::{Footer, Limits};
+
+use crate::args::LoadArgs;
+use crate::failure::{self, Failure};
+use crate::machine::now_ns;
+use crate::output::{self, Output};
+use crate::signals::{Interrupt, leave_to_parent};
+use crate::verbs::profile::commands;
+use crate::verbs::render;
+
+/// Loads and renders, or speaks as a half.
+pub(crate) fn load(args: &LoadArgs) -> anyhow::Result<u8> {
+    let config = config(args)?;
+    if args.control {
+        leave_to_parent()?;
+        return Ok(as_half(&config));
+    }
+    if !(0.0..=100.0).contains(&args.max_errors) {
+        return Err(Failure::usage(
+            "--max-errors is a percentage between 0 and 100",
+        ));
+    }
+    let output = Output::open(args.output.output.as_deref())?;
+    let mut control = Interruptible(Interrupt::install()?);
+    let load = loadgen::run(&config, &mut control).map_err(explain)?;
+    let mut recording = render::blank(RecordingKind::Load);
+    recording.partial = load.ended_early.clone().map(|why| Partial { why });
+    render::add_load(&mut recording, load);
+    let style = output::style(&output);
+    let text = render::recording(&recording, args.output.format, &style, &Footer::default());
+    output.write(&text)?;
+    let limits = Limits {
+        max_errors: args.max_errors / 100.0,
+        ..Limits::default()
+    };
+    Ok(reports::exit_code(&recording, &limits))
+}
+
+/// The arguments as a load.
+fn config(args: &LoadArgs) -> anyhow::Result<Config> {
+    let mut config = Config::new(args.url.clone());
+    config.connections = args.connections;
+    config.threads = args.threads;
+    config.stop = match (args.requests, args.duration) {
+        (Some(_), Some(_)) => {
+            return Err(Failure::usage(
+                "-n and -d are two ends for one run; give one of them",
+            ));
+        }
+        (Some(requests), None) => Stop::Requests(requests),
+        (None, duration) => Stop::Duration(duration.unwrap_or(DEFAULT_DURATION)),
+    };
+    config.warmup = match (args.warmup, args.warmup_requests) {
+        (Some(time), _) => Warmup::Time(time),
+        (None, Some(requests)) => Warmup::Requests(requests),
+        (None, None) => Warmup::None,
+    };
+    config.requests_per_connection = args.requests_per_connection;
+    config.headers = args
+        .header
+        .iter()
+        .map(|line| header(line))
+        .collect::<anyhow::Result<_>>()?;
+    if let Some(path) = &args.data {
+        let body = fs::read(path)
+            .with_context(|| format!("failed to read the body from {}", path.display()))?;
+        config.body = Some(body);
+        config.method = "POST".to_owned();
+    }
+    if let Some(method) = &args.method {
+        config.method.clone_from(method);
+    }
+    config.timeout = args.timeout;
+    config.slice_interval = Some(args.interval);
+    config.barriers = args.barriers;
+    config.validate().map_err(|error| explain(error.into()))?;
+    Ok(config)
+}
+
+/// `Name: value`; a value without a space before it is a value all the same.
+fn header(line: &str) -> anyhow::Result<(String, String)> {
+    match line.split_once(':') {
+        Some((name, value)) => Ok((name.to_owned(), value.trim_start().to_owned())),
+        None => Err(Failure::usage(format!(
+            "-H {line:?}: a header is \"Name: value\""
+        ))),
+    }
+}
+
+fn explain(error: LoadError) -> anyhow::Error {
+    Failure::with_code(error.exit_code(), error.to_string())
+}
+
+/// Ends the run when a signal arrives.
+struct Interruptible(Interrupt);
+
+impl Control for Interruptible {
+    fn started(&mut self, stop: StopHandle) {
+        let interrupt = self.0.clone();
+        std::thread::spawn(move || {
+            while !interrupt.is_set() {
+                std::thread::sleep(POLL);
+            }
+            stop.stop("interrupted");
+        });
+    }
+}
+
+/// The half of a comparison.
+fn as_half(config: &Config) -> u8 {
+    let mut half = LoadHalf::begin();
+    let result = half.wait_for_go().and_then(|go| match go {
+        Go::On => loadgen::run(config, &mut half).map(Some).map_err(explain),
+        Go::Away => Ok(None),
+    });
+    match result {
+        Ok(None) => exit_code::DONE,
+        Ok(Some(load)) => {
+            half.say(&Message::LoadDone(Box::new(load)));
+            exit_code::DONE
+        }
+        Err(error) => {
+            let exit_code = failure::exit_code_of(&error);
+            half.say(&Message::Error {
+                text: format!("{error:#}"),
+                exit_code,
+            });
+            exit_code
+        }
+    }
+}
+
+/// Permission, or the end of whoever gives it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Go {
+    On,
+    Away,
+}
+
+struct LoadHalf {
+    permissions: Receiver<Go>,
+    /// Handed to the thread that reads commands, once there is something to stop.
+    stop: Sender<StopHandle>,
+}
+
+impl LoadHalf {
+    fn begin() -> Self {
+        let (permit, permissions) = channel();
+        let (stop, stops) = channel::<StopHandle>();
+        std::thread::spawn(move || {
+            for command in commands() {
+                if command == Command::Go {
+                    if permit.send(Go::On).is_err() {
+                        return;
+                    }
+                } else {
+                    break;
+                }
+            }
+            // Told to stop, or stdin is closed: whoever waits goes on and ends.
+            drop(permit.send(Go::Away));
+            if let Ok(stop) = stops.recv() {
+                stop.stop("interrupted");
+            }
+        });
+        let half = Self { permissions, stop };
+        half.say(&Message::Hello {
+            half: "load".to_owned(),
+            wire: WIRE_VERSION,
+            pid: std::process::id(),
+            clock_ns: now_ns(),
+        });
+        half
+    }
+
+    fn wait_for_go(&self) -> anyhow::Result<Go> {
+        Ok(self.permissions.recv().unwrap_or(Go::Away))
+    }
+
+    /// A line that nobody reads any more is lost with its reader; the closed stdin ends this half.
+    fn say(&self, message: &Message) {
+        drop(Output::Stdout.write(&message.to_line()));
+    }
+}
+
+impl Control for LoadHalf {
+    fn started(&mut self, stop: StopHandle) {
+        // The thread that would take it ends only with this process.
+        drop(self.stop.send(stop));
+    }
+
+    fn ready(&mut self, at_ns: u64) {
+        self.say(&Message::Ready { at_ns });
+    }
+
+    fn phase(&mut self, phase: LoadPhase, at_ns: u64, barrier: bool) {
+        self.say(&Message::Phase {
+            phase,
+            at_ns,
+            barrier,
+        });
+        if barrier {
+            drop(self.wait_for_go());
+        }
+    }
+
+    fn slice(&mut self, slice: &LoadSlice) {
+        self.say(&Message::LoadSlice(slice.clone()));
+    }
+}
+
+/// The window where nothing says how long.
+const DEFAULT_DURATION: Duration = Duration::from_secs(10);
+
+/// How often a signal is looked for.
+const POLL: Duration = Duration::from_millis(20);

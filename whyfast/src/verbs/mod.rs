@@ -1,0 +1,10 @@
+//! The verbs other than `compare`, one file each, and what they share in rendering.
+
+pub(crate) mod doctor;
+pub(crate) mod list;
+pub(crate) mod load;
+pub(crate) mod probe;
+pub(crate) mod profile;
+pub(crate) mod render;
+pub(crate) mod report;
+pub(crate) mod testserver;

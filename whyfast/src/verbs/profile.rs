@@ -1,0 +1,289 @@
+//! `whyfast profile`: a running server, or a command, profiled in the kernel.
+
+use std::io::BufRead as _;
+use std::process::ExitStatus;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use profiler::{Config, ProfilerError, Session, Target};
+use recording::wire::{Command, Message, WIRE_VERSION};
+use recording::{Profile, ProfileSlice, RecordingKind, exit_code};
+use reports::{Footer, Limits};
+
+use crate::args::{LimitArgs, ProfileArgs};
+use crate::failure::{self, Failure};
+use crate::identity;
+use crate::launch::Launched;
+use crate::machine::now_ns;
+use crate::output::{self, Output, note};
+use crate::signals::{Interrupt, leave_to_parent};
+use crate::verbs::render;
+
+/// Profiles and renders, or speaks as a half.
+pub(crate) fn profile(args: ProfileArgs) -> anyhow::Result<u8> {
+    if args.control {
+        leave_to_parent()?;
+        return Ok(as_half(&args));
+    }
+    let output = Output::open(args.output.output.as_deref())?;
+    let interrupt = Interrupt::install()?;
+    let mut launched = launch(&args)?;
+    let mut targets = targets(&args)?;
+    targets.extend(
+        launched
+            .as_ref()
+            .map(|launched| Target::Pending(launched.pid())),
+    );
+    let session = Session::attach(config(&args, targets));
+    let mut session = session.map_err(explain)?;
+    session.open(false)?;
+    session.drop_privileges()?;
+    if let Some(launched) = &mut launched {
+        launched.release()?;
+    }
+    let end = watch(&mut session, &args, &interrupt, launched.as_mut())?;
+    let mut profile = session.close(false)?;
+    drop(session);
+    profile.ended_early = profile.ended_early.or(end.early);
+    profile.slices = end.slices;
+    if let Some(status) = end.status {
+        note(&format!(
+            "{} {}",
+            args.command[0].display(),
+            crate::half::describe(status)
+        ));
+    }
+    let code = render(&args, profile, output)?;
+    Ok(
+        match (end.interrupted && args.duration.is_some(), end.status) {
+            (true, _) => exit_code::INTERRUPTED,
+            (false, Some(status)) if args.propagate_exit => status_code(status),
+            _ => code,
+        },
+    )
+}
+
+/// Starts the command, held back before its exec.
+fn launch(args: &ProfileArgs) -> anyhow::Result<Option<Launched>> {
+    let Some((program, arguments)) = args.command.split_first() else {
+        return Ok(None);
+    };
+    let identity = if args.as_root {
+        None
+    } else {
+        identity::caller()
+    };
+    Launched::hold(program, arguments, identity).map(Some)
+}
+
+/// The targets that the options name.
+fn targets(args: &ProfileArgs) -> anyhow::Result<Vec<Target>> {
+    let mut targets: Vec<Target> = args.pid.iter().copied().map(Target::Pid).collect();
+    targets.extend(args.port.iter().copied().map(Target::Port));
+    targets.extend(args.comm.iter().cloned().map(Target::Comm));
+    targets.extend(args.cgroup.iter().cloned().map(Target::Cgroup));
+    if targets.is_empty() && args.command.is_empty() {
+        return Err(Failure::usage(
+            "nothing to profile: name a target with --pid, --port, --comm or --cgroup, or a \
+             command after --",
+        ));
+    }
+    Ok(targets)
+}
+
+fn config(args: &ProfileArgs, targets: Vec<Target>) -> Config {
+    let LimitArgs {
+        limit_targets,
+        limit_threads,
+        limit_unknown,
+    } = args.limits;
+    let mut config = Config::new(targets, args.detail.into());
+    config.follow = !args.no_follow;
+    config
+}
+
+/// An error of the profiler with its own exit code.
+fn explain(error: ProfilerError) -> anyhow::Error {
+    Failure::with_code(error.exit_code(), error.to_string())
+}
+
+/// Renders the result and decides the exit code.
+fn render(args: &ProfileArgs, profile: Profile, output: Output) -> anyhow::Result<u8> {
+    let mut recording = render::blank(RecordingKind::Profile);
+    render::add_profile(&mut recording, &describe_target(args), profile);
+    let style = output::style(&output);
+    let text = render::recording(&recording, args.output.format, &style, &Footer::default());
+    output.write(&text)?;
+    Ok(reports::exit_code(&recording, &Limits::default()))
+}
+
+/// The target in the words of the command line.
+fn describe_target(args: &ProfileArgs) -> String {
+    let mut words: Vec<String> = Vec::new();
+    words.extend(args.pid.iter().map(|pid| format!("pid {pid}")));
+    words.extend(args.port.iter().map(|port| format!("port {port}")));
+    words.extend(args.comm.iter().map(|comm| format!("comm {comm}")));
+    words.extend(
+        args.cgroup
+            .iter()
+            .map(|path| format!("cgroup {}", path.display())),
+    );
+    words.extend(
+        args.command
+            .first()
+            .map(|program| program.to_string_lossy().into_owned()),
+    );
+    words.join(", ")
+}
+
+/// A status as a shell reports it.
+fn status_code(status: ExitStatus) -> u8 {
+    use std::os::unix::process::ExitStatusExt as _;
+    let code = status
+        .code()
+        .or_else(|| status.signal().map(|signal| 128 + signal));
+    code.and_then(|code| u8::try_from(code).ok())
+        .unwrap_or(exit_code::FAILED)
+}
+
+/// How the watching ended.
+#[derive(Debug, Default)]
+struct End {
+    slices: Vec<ProfileSlice>,
+    interrupted: bool,
+    early: Option<String>,
+    status: Option<ExitStatus>,
+}
+
+/// Watches until the time is over, the target is gone, or somebody interrupts.
+fn watch(
+    session: &mut Session,
+    args: &ProfileArgs,
+    interrupt: &Interrupt,
+    mut launched: Option<&mut Launched>,
+) -> anyhow::Result<End> {
+    let began = Instant::now();
+    let deadline = args.duration.map(|duration| began + duration);
+    let mut next_slice = args.interval.map(|interval| began + interval);
+    let mut next_tick = began + TICK;
+    let mut end = End::default();
+    loop {
+        if interrupt.is_set() {
+            end.interrupted = true;
+            end.early = deadline.map(|_| "interrupted".to_owned());
+            break;
+        }
+        if let Some(launched) = &mut launched
+            && end.status.is_none()
+        {
+            end.status = launched.try_wait()?;
+        }
+        if session.target_ended() {
+            end.early = deadline.map(|_| "every process of the target has ended".to_owned());
+            break;
+        }
+        let now = Instant::now();
+        if deadline.is_some_and(|deadline| now >= deadline) {
+            break;
+        }
+        if let (Some(at), Some(interval)) = (next_slice, args.interval)
+            && now >= at
+        {
+            end.slices.push(session.slice()?);
+            next_slice = Some(at + interval);
+        }
+        if now >= next_tick {
+            session.tick()?;
+            next_tick = now + TICK;
+        }
+        let wake = [deadline, next_slice]
+            .into_iter()
+            .flatten()
+            .fold(now + POLL, Instant::min);
+        std::thread::sleep(wake.saturating_duration_since(now));
+    }
+    if let Some(launched) = launched
+        && end.status.is_none()
+    {
+        end.status = launched.wait(end.interrupted)?;
+    }
+    Ok(end)
+}
+
+/// The half of a comparison: says hello, attaches, and does as it is told.
+fn as_half(args: &ProfileArgs) -> u8 {
+    let say = |message: &Message| Output::Stdout.write(&message.to_line());
+    match speak(args, &say) {
+        Ok(()) => exit_code::DONE,
+        Err(error) => {
+            let exit_code = failure::exit_code_of(&error);
+            // Whoever listens may be gone; the exit code stays.
+            drop(say(&Message::Error {
+                text: format!("{error:#}"),
+                exit_code,
+            }));
+            exit_code
+        }
+    }
+}
+
+fn speak(args: &ProfileArgs, say: &dyn Fn(&Message) -> anyhow::Result<()>) -> anyhow::Result<()> {
+    say(&Message::Hello {
+        half: "profile".to_owned(),
+        wire: WIRE_VERSION,
+        pid: std::process::id(),
+        clock_ns: now_ns(),
+    })?;
+    let commands = commands();
+    let session = Session::attach(config(args, targets(args)?));
+    let mut session = session.map_err(explain)?;
+    session.drop_privileges()?;
+    say(&Message::Ready { at_ns: now_ns() })?;
+    let mut open = false;
+    let interval = args.interval.unwrap_or(TICK);
+    loop {
+        match commands.recv_timeout(interval) {
+            Ok(Command::Open { quiet }) => {
+                let at_ns = session.open(quiet)?;
+                open = true;
+                say(&Message::Opened { at_ns })?;
+            }
+            Ok(Command::Close { quiet }) => {
+                let profile = session.close(quiet)?;
+                return say(&Message::ProfileDone(Box::new(profile)));
+            }
+            Err(RecvTimeoutError::Timeout) if open && args.interval.is_some() => {
+                say(&Message::ProfileSlice(session.slice()?))?;
+            }
+            Err(RecvTimeoutError::Timeout) if open => session.tick()?,
+            Err(RecvTimeoutError::Timeout) | Ok(Command::Go) => {}
+            Ok(Command::Stop) if open => {
+                let profile = session.close(false)?;
+                return say(&Message::ProfileDone(Box::new(profile)));
+            }
+            // Stdin is closed: whoever asked is gone.
+            Ok(Command::Stop) | Err(RecvTimeoutError::Disconnected) => return Ok(()),
+        }
+    }
+}
+
+/// The commands on stdin; the channel closes with it, or at a line that is no command.
+pub(crate) fn commands() -> Receiver<Command> {
+    let (sender, receiver) = channel();
+    std::thread::spawn(move || {
+        for line in std::io::stdin().lock().lines() {
+            let command = line.ok().and_then(|line| serde_json::from_str(&line).ok());
+            let Some(command) = command else { break };
+            if sender.send(command).is_err() {
+                break;
+            }
+        }
+    });
+    receiver
+}
+
+/// How often the end of the target is looked for.
+const POLL: Duration = Duration::from_millis(10);
+
+/// How often new members of a target are looked for.
+const TICK: Duration = Duration::from_millis(100);

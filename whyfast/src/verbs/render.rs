@@ -1,0 +1,166 @@
+//! A recording in the format that was asked for, and the command line as it is stored.
+
+use recording::{
+    Arm, ArmKind, Load, Probes, Profile, Recording, RecordingKind, Round, SCHEMA, ServerCpu,
+};
+use reports::{Footer, Style, markdown, text};
+
+use crate::args::Format;
+use crate::machine;
+
+/// A recording of any kind.
+pub(crate) fn recording(
+    recording: &Recording,
+    format: Format,
+    style: &Style,
+    footer: &Footer,
+) -> String {
+    match format {
+        Format::Json => recording.to_json(),
+        Format::Markdown => match recording.kind {
+            RecordingKind::Compare => markdown::compare(recording, footer),
+            RecordingKind::Load => markdown::load(recording, footer),
+            RecordingKind::Profile => markdown::profile(recording, footer),
+        },
+        Format::Text => match recording.kind {
+            RecordingKind::Compare => text::compare(recording, style, footer),
+            RecordingKind::Load => text::load(recording, style, footer),
+            RecordingKind::Profile => text::profile(recording, style, footer),
+        },
+    }
+}
+
+/// A recording of this run with nothing in it yet.
+pub(crate) fn blank(kind: RecordingKind) -> Recording {
+    Recording {
+        schema: SCHEMA.to_owned(),
+        tool: machine::tool(),
+        kind,
+        created_unix_ns: machine::wall_unix_ns(),
+        command: stored_command(),
+        partial: None,
+        host: machine::host(),
+        scenario: None,
+        arms: Vec::new(),
+        rounds: Vec::new(),
+        gates: Vec::new(),
+        comparisons: Vec::new(),
+        verdict: None,
+        not_measured: Vec::new(),
+        warnings: Vec::new(),
+    }
+}
+
+/// Makes a load the one round of a recording.
+pub(crate) fn add_load(recording: &mut Recording, load: Load) {
+    let mut round = add_arm(recording, &load.url.clone(), Probes::Off);
+    round.window = Some(load.window);
+    round.load = Some(load);
+    recording.rounds.push(round);
+}
+
+/// Makes a profile the one round of a recording.
+pub(crate) fn add_profile(recording: &mut Recording, target: &str, profile: Profile) {
+    let mut round = add_arm(recording, target, Probes::On);
+    round.window = Some(profile.window);
+    round.server_cpu = profile.cpu_ns.map(|total_ns| ServerCpu {
+        window: profile.window,
+        total_ns,
+        user_ns: None,
+        system_ns: None,
+        processes: u32::try_from(profile.processes.len()).unwrap_or(u32::MAX),
+    });
+    round.profile = Some(profile);
+    recording.rounds.push(round);
+}
+
+fn add_arm(recording: &mut Recording, name: &str, probes: Probes) -> Round {
+    recording.arms.push(Arm {
+        name: name.to_owned(),
+        kind: ArmKind::Live,
+        spec: name.to_owned(),
+        version: None,
+        settings: Vec::new(),
+        config: Vec::new(),
+        command: Vec::new(),
+        binary_sha256: None,
+        response: None,
+    });
+    Round {
+        arm: name.to_owned(),
+        order: 0,
+        pair: 0,
+        probes,
+        failed: None,
+        window: None,
+        load: None,
+        server_cpu: None,
+        profile: None,
+        profile_requests: None,
+    }
+}
+
+/// The command line without its secrets: values of URL queries and of headers that authenticate
+/// are hashed.
+pub(crate) fn stored_command() -> Vec<String> {
+    let arguments = std::env::args_os().map(|argument| argument.to_string_lossy().into_owned());
+    redact(arguments)
+}
+
+fn redact(arguments: impl Iterator<Item = String>) -> Vec<String> {
+    let mut is_header = false;
+    arguments
+        .map(|argument| {
+            let header =
+                std::mem::replace(&mut is_header, argument == "-H" || argument == "--header");
+            if header {
+                header_line(&argument)
+            } else if let Some(line) = argument.strip_prefix("--header=") {
+                format!("--header={}", header_line(line))
+            } else if let Some(line) = argument.strip_prefix("-H") {
+                format!("-H{}", header_line(line))
+            } else if argument.contains("://") {
+                loadgen::redact::url(&argument)
+            } else {
+                argument
+            }
+        })
+        .collect()
+}
+
+fn header_line(line: &str) -> String {
+    match line.split_once(':') {
+        Some((name, value)) => {
+            format!(
+                "{name}: {}",
+                loadgen::redact::header_value(name, value.trim_start())
+            )
+        }
+        None => line.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// No secret of the command line is stored, however it was given.
+    #[test]
+    fn secrets_are_not_stored() {
+        let given = [
+            "whyfast",
+            "load",
+            "http://h/p?token=SECRET",
+            "-H",
+            "Authorization: SECRET",
+            "-HCookie: SECRET",
+            "--header=X-Api-Key: SECRET",
+            "-H",
+            "Accept: a",
+        ];
+        let stored = redact(given.iter().map(|&argument| argument.to_owned()));
+        assert!(!stored.join(" ").contains("SECRET"), "{stored:?}");
+        assert_eq!(stored[8], "Accept: a");
+        assert_eq!(stored.len(), given.len());
+    }
+}

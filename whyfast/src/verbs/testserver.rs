@@ -1,0 +1,38 @@
+//! `whyfast testserver`: the built-in server as a process.
+
+use std::num::NonZeroU32;
+
+use anyhow::Context as _;
+use recording::exit_code;
+use testserver::{Body, Config, Server};
+
+use crate::args::TestserverArgs;
+use crate::failure::Failure;
+use crate::output::Output;
+
+/// Serves until SIGTERM or SIGINT. The first line printed is the address.
+pub(crate) fn testserver(args: &TestserverArgs) -> anyhow::Result<u8> {
+    let mut config =
+        Config::parse(&args.style).map_err(|error| Failure::usage(format!("--style: {error}")))?;
+    config.address = args.listen;
+    config.workers = NonZeroU32::new(args.workers.into()).unwrap_or(NonZeroU32::MIN);
+    config.body = args
+        .file
+        .as_ref()
+        .map_or(Body::Generated(1), |file| Body::File(file.clone()));
+    let server = Server::bind(config).context("failed to start the server")?;
+    let stop = server.stop_handle();
+    let mut signals = signal_hook::iterator::Signals::new([
+        signal_hook::consts::SIGTERM,
+        signal_hook::consts::SIGINT,
+    ])?;
+    std::thread::spawn(move || {
+        if signals.forever().next().is_some() {
+            stop.stop();
+        }
+    });
+    let address = server.local_address();
+    Output::Stdout.write(&format!("http://{address}{}\n", server.url_path()))?;
+    server.run().context("the server failed")?;
+    Ok(exit_code::DONE)
+}

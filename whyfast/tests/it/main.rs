@@ -1,0 +1,64 @@
+//! The binary over loopback: what it prints, stores and exits with. Nothing here needs root.
+
+mod compare;
+mod load;
+mod usage;
+
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Command, Output, Stdio};
+
+/// A command that runs the binary.
+fn whyfast() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_whyfast"));
+    command.stdin(Stdio::null());
+    command
+}
+
+/// Runs it to its end.
+fn run(arguments: &[&str]) -> Output {
+    whyfast().args(arguments).output().expect("the binary runs")
+}
+
+/// What it said on stderr.
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// A child that is killed and reaped when the test ends, however it ends.
+struct Mortal(Child);
+
+impl Drop for Mortal {
+    fn drop(&mut self) {
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}
+
+/// The built-in server on a free port, and its URL.
+fn server(style: &str) -> (Mortal, String) {
+    let child = whyfast()
+        .args(["testserver", "--style", style])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the binary runs");
+    let mut server = Mortal(child);
+    let stdout = server.0.stdout.take().expect("stdout is piped");
+    let mut url = String::new();
+    BufReader::new(stdout)
+        .read_line(&mut url)
+        .expect("the first line is the URL");
+    (server, url.trim().to_owned())
+}
+
+/// Checks a JSON text against the committed schema.
+fn assert_valid(json: &[u8]) -> recording::Recording {
+    let schema: serde_json::Value = serde_json::from_str(&recording::json_schema()).unwrap();
+    let value: serde_json::Value = serde_json::from_slice(json).unwrap();
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    let errors: Vec<String> = validator
+        .iter_errors(&value)
+        .map(|error| error.to_string())
+        .collect();
+    assert!(errors.is_empty(), "{errors:?}");
+    recording::Recording::parse(json).unwrap()
+}

@@ -1,0 +1,140 @@
+//! What the command line refuses, and where output goes.
+
+use std::fs;
+use std::process::Stdio;
+
+use crate::{run, said, server, whyfast};
+
+/// Help is no error; what cannot be understood exits with 2 and says what could be.
+#[test]
+fn usage_errors_exit_with_2() {
+    assert_eq!(run(&["--help"]).status.code(), Some(0));
+    assert_eq!(run(&["--version"]).status.code(), Some(0));
+    let cases: &[(&[&str], &str)] = &[
+        (&["nonsense"], "nonsense"),
+        (&["compare", "nginx"], "second one"),
+        (&["compare", "apache", "nginx"], "h2o, nginx"),
+        (&["compare", "nginx:x", "h2o"], "default, seed"),
+        (&["compare", "--scenario", "x"], "static-1b"),
+        (&["compare", "--margin", "0"], "between 0 and 100"),
+        (&["compare", "testserver:x", "testserver"], "open-read"),
+        (&["compare", "a=cmd:true", "testserver"], "{port}"),
+        (&["load", "ftp://x/"], "http"),
+        (&["load", "http://x/", "-n", "1", "-d", "1s"], "one of them"),
+        (&["load", "http://x/", "-H", "nocolon"], "Name: value"),
+        (&["profile"], "--pid"),
+        (&["testserver", "--style", "x"], "open-read"),
+    ];
+    for (arguments, wanted) in cases {
+        let output = run(arguments);
+        assert_eq!(
+            output.status.code(),
+            Some(2),
+            "{arguments:?}: {}",
+            said(&output)
+        );
+        assert!(
+            said(&output).contains(wanted),
+            "{arguments:?}: {}",
+            said(&output)
+        );
+        assert!(output.stdout.is_empty(), "{arguments:?}");
+    }
+}
+
+/// A reader that goes away ends the output quietly.
+#[test]
+fn closed_stdout_is_no_error() {
+    let mut child = whyfast()
+        .arg("list")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(said(&output), "");
+}
+
+/// A file that cannot be made is found out before anything is measured.
+#[test]
+fn wrong_output_costs_no_run() {
+    let output = run(&["load", "http://127.0.0.1:1/", "-o", "/nonexistent/x"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        said(&output).contains("/nonexistent/x"),
+        "{}",
+        said(&output)
+    );
+}
+
+/// A device that is full: the result goes to stdout, the error and its cause are said.
+#[test]
+fn full_output_prints_the_result_instead() {
+    let (_server, url) = server("sendfile");
+    let output = run(&[
+        "load",
+        &url,
+        "-n",
+        "10",
+        "--format",
+        "json",
+        "-o",
+        "/dev/full",
+    ]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        said(&output).contains("No space left on device"),
+        "{}",
+        said(&output)
+    );
+    assert_eq!(crate::assert_valid(&output.stdout).rounds.len(), 1);
+}
+
+/// A result that goes to a file is whole, and stdout stays empty.
+#[test]
+fn output_file_is_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("result.json");
+    let (_server, url) = server("sendfile");
+    let output = run(&[
+        "load",
+        &url,
+        "-n",
+        "10",
+        "--format",
+        "json",
+        "-o",
+        path.to_str().unwrap(),
+    ]);
+    assert!(output.status.success(), "{}", said(&output));
+    assert!(output.stdout.is_empty());
+    crate::assert_valid(&fs::read(&path).unwrap());
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+}
+
+/// The manual page and completions are generated from the same definitions.
+#[test]
+fn manual_and_completions_are_printed() {
+    assert!(String::from_utf8_lossy(&run(&["man"]).stdout).contains(".TH whyfast"));
+    assert!(String::from_utf8_lossy(&run(&["completions", "bash"]).stdout).contains("_whyfast"));
+}
+
+/// What a file is that is no recording is said, with its name.
+#[test]
+fn report_refuses_what_is_no_recording() {
+    let folder = tempfile::tempdir().unwrap();
+    for (text, wanted) in [
+        ("", "not a whyfast recording"),
+        ("{\"schema\":\"whyfast/9.0\"}", "update whyfast"),
+        ("{\"schema\":\"x\"}", "whyfast/MAJOR.MINOR"),
+    ] {
+        let path = folder.path().join("x.json");
+        fs::write(&path, text).unwrap();
+        let output = run(&["report", path.to_str().unwrap()]);
+        assert_eq!(output.status.code(), Some(1));
+        assert!(said(&output).contains(wanted), "{}", said(&output));
+        assert!(said(&output).contains("x.json"), "{}", said(&output));
+    }
+}

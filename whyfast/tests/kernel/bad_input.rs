@@ -1,0 +1,254 @@
+//! What goes wrong for users: a message that says what happened and what to do, the right exit
+//! code, what was measured kept, nothing left.
+
+use std::fs;
+use std::net::TcpListener;
+use std::process::{Command, Stdio};
+
+use recording::Recording;
+
+use crate::missing;
+use crate::whyfast::{Mortal, run, until, whyfast};
+
+/// A process that does not exist is a usage error that names it.
+#[test]
+fn no_such_pid() {
+    let output = run(&["profile", "--pid", "4194303", "--duration", "1s"]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("4194303"), "{said}");
+    assert!(output.stdout.is_empty());
+}
+
+/// A port that nobody listens on is a usage error that names it.
+#[test]
+fn nobody_listens() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port().to_string();
+    drop(listener);
+    let output = run(&["profile", "--port", &port, "--duration", "1s"]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains(&port), "{said}");
+}
+
+/// A target that ends during the window ends the profile with what was counted.
+#[test]
+fn target_ends_early() {
+    let target = Command::new("/bin/sh")
+        .args(["-c", "while read line; do umask 022; done"])
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut target = Mortal(target);
+    let pid = target.0.id().to_string();
+    let child = whyfast()
+        .args([
+            "profile",
+            "--pid",
+            &pid,
+            "--duration",
+            "1h",
+            "--format",
+            "json",
+        ])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut child = Mortal(child);
+    // The profiler has attached once it holds programs; the window opens right after.
+    until("attaching", || {
+        profiler::loaded_programs().is_ok_and(|programs| programs > 0)
+    });
+    let mut stdin = target.0.stdin.take().unwrap();
+    until("counting", || {
+        use std::io::Write as _;
+        stdin.write_all(b"go\n").unwrap();
+        holds_no_capability(child.0.id())
+    });
+    drop(stdin);
+    target.0.wait().unwrap();
+    let mut json = Vec::new();
+    std::io::Read::read_to_end(child.0.stdout.as_mut().unwrap(), &mut json).unwrap();
+    assert_eq!(child.0.wait().unwrap().code(), Some(0));
+    let recording = Recording::parse(&json).unwrap();
+    let profile = recording.rounds[0].profile.as_ref().unwrap();
+    assert!(
+        profile
+            .ended_early
+            .as_ref()
+            .is_some_and(|why| why.contains("ended"))
+    );
+    assert!(
+        profile
+            .calls
+            .iter()
+            .any(|row| row.name == "read" && row.count > 0)
+    );
+}
+
+/// A server that is killed in the middle fails its round, which is kept with the reason.
+#[test]
+fn server_dies_in_the_middle() {
+    let child = whyfast()
+        .args([
+            "compare",
+            "--pairs",
+            "5",
+            "--duration",
+            "20s",
+            "--warmup",
+            "10ms",
+            "--format",
+            "json",
+        ])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut child = Mortal(child);
+    let whyfast = child.0.id();
+    let mut killed = Vec::new();
+    until("the end of the run", || {
+        for pid in children(whyfast) {
+            if verb(pid).as_deref() == Some("testserver")
+                && !killed.contains(&pid)
+                && loaded(whyfast)
+            {
+                Command::new("kill")
+                    .args(["-9", &pid.to_string()])
+                    .status()
+                    .unwrap();
+                killed.push(pid);
+            }
+        }
+        child.0.try_wait().unwrap().is_some()
+    });
+    let mut json = Vec::new();
+    std::io::Read::read_to_end(child.0.stdout.as_mut().unwrap(), &mut json).unwrap();
+    let mut said = String::new();
+    std::io::Read::read_to_string(child.0.stderr.as_mut().unwrap(), &mut said).unwrap();
+    assert_eq!(child.0.wait().unwrap().code(), Some(1), "{said}");
+    let recording = Recording::parse(&json).unwrap();
+    assert!(said.contains("killed by signal 9"), "{said}");
+    assert!(
+        recording
+            .partial
+            .as_ref()
+            .is_some_and(|partial| partial.why.contains("signal 9"))
+    );
+    assert!(
+        recording
+            .rounds
+            .iter()
+            .any(|round| round.failed.is_some() && round.load.is_some())
+    );
+}
+
+/// A full disk leaves no half file; the result goes to stdout instead, and the exit code says so.
+#[test]
+fn full_disk() {
+    if missing("full_disk", &["unshare"]) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let script = format!(
+        "mount -t tmpfs -o size=4k none {0} && \
+         {1} profile -o {0}/result.json --format json -- /bin/true; code=$?; ls -A {0} >&2; exit $code",
+        folder.path().display(),
+        env!("CARGO_BIN_EXE_whyfast"),
+    );
+    // A mount namespace of its own: the mount ends with the shell.
+    let output = Command::new("unshare")
+        .args(["-m", "sh", "-c", &script])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("No space left on device"), "{said}");
+    assert!(
+        !said.contains("result.json\n") && !said.contains(".whyfast-"),
+        "{said}"
+    );
+    assert!(Recording::parse(&output.stdout).is_ok(), "{said}");
+}
+
+/// A profile interrupted before its duration keeps its result and exits with 130; without a wanted
+/// duration Ctrl-C is the way to end it.
+#[test]
+fn interrupt_keeps_the_result() {
+    for (duration, code) in [(Some("1h"), 130), (None, 0)] {
+        let target = Command::new("sleep").arg("1000").spawn().unwrap();
+        let target = Mortal(target);
+        let mut command = whyfast();
+        command.args([
+            "profile",
+            "--pid",
+            &target.0.id().to_string(),
+            "--format",
+            "json",
+        ]);
+        command.args(
+            duration
+                .map(|duration| ["--duration", duration])
+                .into_iter()
+                .flatten(),
+        );
+        let child = command
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut child = Mortal(child);
+        until("attaching", || holds_no_capability(child.0.id()));
+        Command::new("kill")
+            .args(["-INT", &child.0.id().to_string()])
+            .status()
+            .unwrap();
+        let mut json = Vec::new();
+        std::io::Read::read_to_end(child.0.stdout.as_mut().unwrap(), &mut json).unwrap();
+        assert_eq!(child.0.wait().unwrap().code(), Some(code));
+        let recording = Recording::parse(&json).unwrap();
+        let profile = recording.rounds[0].profile.as_ref().unwrap();
+        let in_flight = &profile.in_flight_at_end;
+        assert!(
+            in_flight.iter().any(|call| call.name == "clock_nanosleep"),
+            "{in_flight:?}"
+        );
+    }
+}
+
+/// Whether a process has given up its capabilities, which the profiler does once it is attached.
+fn holds_no_capability(pid: u32) -> bool {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    status
+        .lines()
+        .find_map(|line| line.strip_prefix("CapEff:"))
+        .and_then(|text| u64::from_str_radix(text.trim(), 16).ok())
+        .is_some_and(|capabilities| capabilities & !(1 << 19) == 0)
+}
+
+fn children(pid: u32) -> Vec<u32> {
+    let path = format!("/proc/{pid}/task/{pid}/children");
+    let text = fs::read_to_string(path).unwrap_or_default();
+    text.split_whitespace()
+        .filter_map(|pid| pid.parse().ok())
+        .collect()
+}
+
+fn verb(pid: u32) -> Option<String> {
+    let bytes = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+    bytes
+        .split(|&byte| byte == 0)
+        .nth(1)
+        .map(|word| String::from_utf8_lossy(word).into_owned())
+}
+
+/// Whether the load runs: the server is in the middle of a round.
+fn loaded(whyfast: u32) -> bool {
+    children(whyfast).into_iter().any(|pid| {
+        verb(pid).as_deref() == Some("load")
+            && fs::read_dir(format!("/proc/{pid}/fd")).is_ok_and(|fds| fds.count() > 20)
+    })
+}

@@ -1,0 +1,192 @@
+//! The main job on real servers, and the counts of a live server against strace in one window.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use recording::VerdictWord;
+
+use crate::missing;
+use crate::strace::{is_traced, parse_table};
+use crate::whyfast::{Mortal, ProfileHalf, recording, run, until};
+
+/// Two servers give a verdict, an interval, and a table of calls per request, in every format.
+#[test]
+fn nginx_against_h2o_is_explained() {
+    if missing("nginx_against_h2o_is_explained", &["nginx", "h2o"]) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    let (recording, output) = recording(&[
+        "compare",
+        "nginx",
+        "h2o",
+        "--pairs",
+        "2",
+        "--duration",
+        "400ms",
+        "--warmup",
+        "100ms",
+        "--out",
+        out.to_str().unwrap(),
+    ]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    // Two short pairs may leave it open; what matters is that it is a verdict.
+    assert!(matches!(output.status.code(), Some(0 | 4)), "{said}");
+    let verdict = recording
+        .verdict
+        .as_ref()
+        .expect("a comparison has a verdict");
+    assert_ne!(verdict.word, VerdictWord::NotComparable);
+    assert!(verdict.indicative);
+    assert_eq!(recording.rounds.len(), 8);
+    assert!(
+        recording.rounds.iter().all(|round| round.failed.is_none()),
+        "{said}"
+    );
+    let throughput = recording
+        .comparisons
+        .iter()
+        .find(|c| c.metric == "throughput_rps")
+        .unwrap();
+    assert!(throughput.interval.is_some());
+    for round in &recording.rounds {
+        let load = round.load.as_ref().expect("every round has a load");
+        assert!(load.ledger.balances());
+        assert_eq!(round.profile.is_some(), round.profile_requests.is_some());
+    }
+    let saved = fs::read(out.join("recording.json")).unwrap();
+    assert_eq!(recording::Recording::parse(&saved).unwrap(), recording);
+    let file = out.join("recording.json");
+    for (format, wanted) in [("text", "sendfile"), ("markdown", "| sendfile")] {
+        let text = run(&["report", file.to_str().unwrap(), "--format", format]);
+        let text = String::from_utf8_lossy(&text.stdout).into_owned();
+        for word in [wanted, "openat", "setsockopt", "nginx", "h2o"] {
+            assert!(
+                text.contains(word),
+                "{word} is missing in {format}:\n{text}"
+            );
+        }
+    }
+}
+
+/// A server that runs already, found by its port, counted by strace and by whyfast in one window.
+#[test]
+fn live_nginx_equals_strace() {
+    if missing("live_nginx_equals_strace", &["nginx", "strace"]) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (nginx, port) = start_nginx(folder.path());
+    let workers = children(nginx.0.id());
+    let [worker] = workers[..] else {
+        panic!("one worker was asked for, {workers:?} found")
+    };
+    let table = folder.path().join("table");
+    let strace = Command::new("strace")
+        .args(["-c", "-f", "-p", &worker.to_string(), "-o"])
+        .arg(&table)
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut strace = Mortal(strace);
+    until("strace's attaching", || {
+        tracer(worker).is_some_and(|t| t == strace.0.id())
+    });
+    // Attaching interrupts the wait; it has to be back in it.
+    until("waiting again", || in_call(worker, "232"));
+    let mut half = ProfileHalf::attach(&["--port", &port.to_string(), "--detail", "counts"]);
+    half.open(true);
+    let url = format!("http://127.0.0.1:{port}/");
+    let load = run(&["load", &url, "-n", "2000", "-c", "3"]);
+    assert!(
+        load.status.success(),
+        "{}",
+        String::from_utf8_lossy(&load.stderr)
+    );
+    let profile = half.close(true);
+    rustix::process::kill_process(
+        rustix::process::Pid::from_raw(strace.0.id().cast_signed()).unwrap(),
+        rustix::process::Signal::INT,
+    )
+    .unwrap();
+    strace.0.wait().unwrap();
+    let strace = parse_table(&fs::read_to_string(table).unwrap());
+    let ours: BTreeMap<String, (u64, u64)> = profile
+        .calls
+        .iter()
+        .filter(|row| row.count > 0)
+        .map(|row| (row.name.clone(), (row.count, row.error_count())))
+        .collect();
+    assert!(
+        ours.get("writev").is_some_and(|&(count, _)| count == 2000),
+        "{ours:?}"
+    );
+    for (name, count) in &ours {
+        if name != "epoll_wait" {
+            assert_eq!(strace.get(name), Some(count), "{name}");
+        }
+    }
+    // strace sees one wait more at each edge: those that its attaching and leaving interrupt.
+    let (waits, seen) = (ours["epoll_wait"].0, strace["epoll_wait"].0);
+    assert!(seen >= waits && seen - waits <= 2, "{waits} {seen}");
+    assert!(!is_traced(worker));
+}
+
+fn start_nginx(folder: &Path) -> (Mortal, u16) {
+    let port = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .port();
+    let root = folder.join("root");
+    fs::create_dir(&root).unwrap();
+    fs::write(root.join("index.html"), "x").unwrap();
+    let folder_name = folder.display();
+    let config = format!(
+        "daemon off; worker_processes 1; pid {folder_name}/pid; user root;\n\
+         events {{ }}\nhttp {{ access_log off; keepalive_requests 1000000;\n\
+         server {{ listen 127.0.0.1:{port}; root {}; }} }}\n",
+        root.display()
+    );
+    let path = folder.join("nginx.conf");
+    fs::write(&path, config).unwrap();
+    let nginx = Command::new(crate::find("nginx").unwrap())
+        .args(["-e", "stderr", "-c"])
+        .arg(&path)
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let nginx = Mortal(nginx);
+    until("listening", || {
+        std::net::TcpStream::connect(("127.0.0.1", port)).is_ok()
+    });
+    until("a worker", || !children(nginx.0.id()).is_empty());
+    (nginx, port)
+}
+
+fn children(pid: u32) -> Vec<u32> {
+    let path = format!("/proc/{pid}/task/{pid}/children");
+    let text = fs::read_to_string(path).unwrap_or_default();
+    text.split_whitespace()
+        .filter_map(|pid| pid.parse().ok())
+        .collect()
+}
+
+fn tracer(pid: u32) -> Option<u32> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    status
+        .lines()
+        .find_map(|line| line.strip_prefix("TracerPid:"))?
+        .trim()
+        .parse()
+        .ok()
+}
+
+fn in_call(pid: u32, number: &str) -> bool {
+    fs::read_to_string(format!("/proc/{pid}/syscall"))
+        .is_ok_and(|text| text.split(' ').next() == Some(number))
+}
