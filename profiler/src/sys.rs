@@ -95,7 +95,7 @@ impl<T> Drop for Mapping<T> {
 
 /// CPU time of a whole process, ns; `None` when there is no such process. The kernel lets anybody
 /// read this clock.
-pub(crate) fn process_cpu_ns(pid: u32) -> Option<u64> {
+pub fn process_cpu_ns(pid: u32) -> Option<u64> {
     let pid = libc::pid_t::try_from(pid).ok()?;
     // CPUCLOCK_SCHED of a process, include/linux/posix-timers_types.h.
     let clock = (!pid << 3) | 2;

@@ -231,6 +231,25 @@ fn programs(detail: Detail) -> Vec<(&'static str, &'static str)> {
     [&lifecycle[..], calls].concat()
 }
 
+/// How many programs of ours the kernel holds, of this and of other processes, recognised by their
+/// names. Zero once every session has ended.
+pub fn loaded_programs() -> std::io::Result<usize> {
+    let ours = programs(Detail::Times).into_iter().chain(programs(Detail::Floor));
+    // The kernel keeps 15 bytes of a name.
+    let names: Vec<&str> = ours.map(|(name, _)| name.get(..15).unwrap_or(name)).collect();
+    let mut count = 0;
+    for program in aya::programs::loaded_programs() {
+        // One that was unloaded meanwhile cannot be asked for its name.
+        let name = match program {
+            Ok(program) => program.name_as_str().unwrap_or_default().to_owned(),
+            Err(ProgramError::SyscallError(error)) => return Err(error.io_error),
+            Err(error) => return Err(std::io::Error::other(error)),
+        };
+        count += usize::from(names.contains(&name.as_str()));
+    }
+    Ok(count)
+}
+
 fn mapping<T: Shared>(
     ebpf: &Ebpf,
     name: &'static str,
