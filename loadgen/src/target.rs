@@ -1,6 +1,6 @@
 //! Where requests go: the URL, read strictly, and the addresses behind its host.
 
-use std::net::{IpAddr, Ipv6Addr, SocketAddr, ToSocketAddrs as _};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs as _};
 
 /// What a URL says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -169,7 +169,7 @@ fn check_host(host: &str) -> Result<(String, String), UrlError> {
         return Ok((address.to_string(), format!("[{address}]")));
     }
     // An address is written in one way only, a name as it was typed.
-    if let Ok(address) = host.parse::<IpAddr>() {
+    if let Ok(address) = host.parse::<Ipv4Addr>() {
         return Ok((address.to_string(), address.to_string()));
     }
     if host

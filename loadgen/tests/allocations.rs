@@ -1,0 +1,118 @@
+//! In the steady state nothing is allocated: ten times as many requests allocate as often.
+//!
+//! A test binary of its own, because the allocator counts for the whole process.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use loadgen::{Config, Control, Stop, Warmup, run};
+use recording::LoadPhase;
+
+/// Counts what the system allocator is asked for.
+struct Counting;
+
+static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
+
+// SAFETY: every call is handed to the system allocator as it came.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the caller keeps the contract of `alloc`.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: the caller keeps the contract of `dealloc`.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the caller keeps the contract of `realloc`.
+        unsafe { System.realloc(pointer, layout, size) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// A server that allocates nothing per request, with a head that is new each time, cut in two.
+fn serve() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        while let Ok((mut stream, _)) = listener.accept() {
+            std::thread::spawn(move || {
+                let mut request = [0; 4096];
+                let mut response =
+                    *b"HTTP/1.1 200 OK\r\nX-Number: 0000000000\r\nContent-Length: 2\r\n\r\nok";
+                let place = response.iter().position(|&byte| byte == b'0').unwrap();
+                let place = response[place + 3..]
+                    .iter()
+                    .position(|&b| b == b'0')
+                    .unwrap()
+                    + place
+                    + 3;
+                let mut number = 0_u64;
+                // Requests come one at a time and are small: one read is one request.
+                while stream.read(&mut request).is_ok_and(|count| count > 0) {
+                    number += 1;
+                    let mut rest = number;
+                    for digit in response[place..place + 10].iter_mut().rev() {
+                        *digit = b'0' + (rest % 10) as u8;
+                        rest /= 10;
+                    }
+                    let (first, second) = response.split_at(30);
+                    if stream.write_all(first).is_err() || stream.write_all(second).is_err() {
+                        break;
+                    }
+                }
+            });
+        }
+    });
+    port
+}
+
+/// Takes the count when the window begins and when it ends.
+#[derive(Default)]
+struct Watch {
+    at: Vec<u64>,
+}
+
+impl Control for Watch {
+    fn phase(&mut self, phase: LoadPhase, _at_ns: u64, _barrier: bool) {
+        if phase != LoadPhase::Warmup {
+            self.at.push(ALLOCATIONS.load(Ordering::SeqCst));
+        }
+    }
+}
+
+fn allocations(port: u16, requests: u64) -> u64 {
+    let mut config = Config::new(format!("http://127.0.0.1:{port}/"));
+    config.connections = 4;
+    config.threads = 2;
+    config.warmup = Warmup::Requests(200);
+    config.stop = Stop::Requests(requests);
+    let mut watch = Watch {
+        at: Vec::with_capacity(2),
+    };
+    let load = run(&config, &mut watch).unwrap();
+    assert_eq!(load.ledger.ok, requests);
+    watch.at[1] - watch.at[0]
+}
+
+/// The number of allocations in the window does not depend on the number of requests.
+#[test]
+fn requests_allocate_nothing() {
+    let port = serve();
+    let few = allocations(port, 1_000);
+    let many = allocations(port, 10_000);
+    assert!(
+        many <= few + 20,
+        "{few} allocations for 1000 requests, {many} for 10000"
+    );
+}

@@ -1,0 +1,70 @@
+//! The load generator against servers that behave well, badly and maliciously, all of them in this
+//! process. What the server counted has to agree with the account of the load in every test.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod connections;
+mod counts;
+mod failures;
+mod fetching;
+mod framing;
+mod phases;
+mod server;
+
+use loadgen::{Config, LoadError, Stop, run};
+use recording::{FailureClass, Load};
+
+use server::Server;
+
+/// A load of exactly `requests` on `connections`.
+fn by_count(server: &Server, requests: u64, connections: u32) -> Config {
+    let mut config = Config::new(server.url("/path?secret=value"));
+    config.stop = Stop::Requests(requests);
+    config.connections = connections;
+    config
+}
+
+/// Runs a load and checks what has to hold for each.
+fn run_checked(config: &Config) -> Load {
+    let load = run(config, &mut ()).unwrap();
+    check_account(&load);
+    load
+}
+
+/// Every request appears once, and every other figure agrees with the account.
+fn check_account(load: &Load) {
+    let ledger = &load.ledger;
+    assert!(ledger.balances(), "{ledger:?}");
+    assert_eq!(
+        load.latency.as_ref().map_or(0, |latency| latency.count),
+        ledger.ok
+    );
+    let sliced: u64 = load.slices.iter().map(|slice| slice.ok).sum();
+    assert_eq!(sliced, ledger.ok);
+    let sliced: u64 = load.slices.iter().map(|slice| slice.failed).sum();
+    assert_eq!(sliced, ledger.failed_total());
+    for pair in load.slices.windows(2) {
+        assert_eq!(pair[0].window.end_ns, pair[1].window.start_ns);
+    }
+    if let (Some(first), Some(last)) = (load.slices.first(), load.slices.last()) {
+        assert_eq!(first.window.start_ns, load.window.start_ns);
+        assert_eq!(last.window.end_ns, load.window.end_ns);
+    }
+    let connected = load.connect_time.as_ref().map_or(0, |time| time.count);
+    assert_eq!(connected, load.connections.established);
+    assert!((0.0..=1.0).contains(&load.busiest_thread_share));
+    assert!(!load.url.contains("secret=value"), "{}", load.url);
+}
+
+/// The failures as class, phase and count.
+fn failures(load: &Load) -> Vec<(FailureClass, &str, u64)> {
+    let failed = load.ledger.failed.iter();
+    failed
+        .map(|failure| (failure.class, failure.phase.as_str(), failure.count))
+        .collect()
+}
+
+/// The error of a load that cannot run.
+fn run_refused(config: &Config) -> LoadError {
+    run(config, &mut ()).unwrap_err()
+}
