@@ -5,7 +5,7 @@
 
 use recording::{Comparison, GateStatus, Recording, Verdict, VerdictWord};
 
-use crate::figures::{counted, interval, percent, ratio};
+use crate::figures::{counted, grouped, interval, percent, ratio};
 use crate::metrics::{Metric, paired};
 use crate::statistics::{paired_ratio, pairs_needed};
 
@@ -188,8 +188,9 @@ fn more_pairs(recording: &Recording, comparison: &Comparison, margin: f64) -> St
         .and_then(|deviation| pairs_needed(deviation, target, comparison.level));
     match needed {
         Some(needed) if needed > comparison.pairs => {
-            let more = (needed - comparison.pairs) as usize;
-            format!("about {} needed", counted(more, "more pair"))
+            let more = needed - comparison.pairs;
+            let noun = if more == 1 { "pair" } else { "pairs" };
+            format!("about {} more {noun} needed", grouped(more.into()))
         }
         _ => "more pairs needed".to_owned(),
     }

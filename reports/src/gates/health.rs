@@ -2,7 +2,7 @@
 
 use recording::{Detail, Gate, Probes, Recording};
 
-use super::{ERROR_SHARE_LIMIT, Finding, LOST_SHARE_LIMIT};
+use super::{CLIENT_SATURATED, ERROR_SHARE_LIMIT, Finding, LOST_SHARE_LIMIT, SERVER_SATURATED};
 use crate::figures::{counted, percent, ratio};
 use crate::join::ArmFigures;
 use crate::metrics::{PROBES_THROUGHPUT, good_rounds};
@@ -86,7 +86,8 @@ pub(super) fn client_saturation(recording: &Recording) -> Gate {
             .collect::<Vec<_>>()
             .join("; ");
         let free = |server: Option<f64>, client: Option<f64>| {
-            server.is_some_and(|share| share >= 0.97) || client.is_some_and(|share| share < 0.9)
+            server.is_some_and(|share| share >= SERVER_SATURATED)
+                || client.is_some_and(|share| share < CLIENT_SATURATED)
         };
         if shares
             .iter()

@@ -43,6 +43,12 @@ pub const LOST_SHARE_LIMIT: f64 = 1e-5;
 /// Failed requests as a share of all finished ones above which a comparison is refused.
 pub const ERROR_SHARE_LIMIT: f64 = 1e-4;
 
+/// Share of its CPUs from which a server is limited by them, whatever the client does.
+pub const SERVER_SATURATED: f64 = 0.97;
+
+/// Share of one CPU from which a client thread may be the limiter.
+pub const CLIENT_SATURATED: f64 = 0.9;
+
 /// What a gate found.
 struct Finding {
     status: GateStatus,

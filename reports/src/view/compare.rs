@@ -271,6 +271,7 @@ pub(crate) fn failed_rounds(recording: &Recording) -> Vec<Line> {
 /// Settings that are not equal on all arms; the header row has the arms.
 pub(crate) fn settings(recording: &Recording) -> Option<Table> {
     let rows = differing_settings(&recording.arms);
+    let limit = SETTING_COLUMNS / recording.arms.len().max(1);
     if rows.is_empty() {
         return None;
     }
@@ -284,7 +285,7 @@ pub(crate) fn settings(recording: &Recording) -> Option<Table> {
             cells.extend(
                 row.values
                     .iter()
-                    .map(|value| or_absent(value.as_ref(), |v| clean_to(v, 30))),
+                    .map(|value| or_absent(value.as_ref(), |v| clean_to(v, limit))),
             );
             cells
         })
@@ -351,3 +352,6 @@ pub(crate) fn derived_not_measured(
     }
     missing
 }
+
+/// Columns that the values of a setting share.
+const SETTING_COLUMNS: usize = 84;

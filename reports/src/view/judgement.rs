@@ -6,7 +6,7 @@ use recording::{ArmKind, Gate, GateStatus, Recording, Scenario, VerdictWord};
 
 use super::{ABSENT, Line, Table, name, sentence};
 use crate::figures::{counted, percent};
-use crate::gates::{client_busy, cpu_count, server_busy};
+use crate::gates::{CLIENT_SATURATED, SERVER_SATURATED, client_busy, cpu_count, server_busy};
 use crate::layout::{Tone, WRITES};
 use crate::verdict::{PAIRS_FOR_A_CLAIM, pair_verdicts};
 
@@ -84,37 +84,38 @@ pub(crate) fn live_arms(recording: &Recording) -> Option<Line> {
     (!live.is_empty()).then(|| Line::toned("live", text, Tone::Caution))
 }
 
-/// How busy both sides were; `None` where neither is known.
+/// How busy both sides were, and what that says about the limiter; `None` where neither is known.
 pub(crate) fn busy(recording: &Recording) -> Option<Line> {
-    let cpus = recording
-        .scenario
-        .as_ref()?
-        .server_cpus
-        .as_deref()
-        .and_then(cpu_count);
+    let cpus = cpu_count(recording.scenario.as_ref()?.server_cpus.as_deref()?)?;
     let parts: Vec<String> = recording
         .arms
         .iter()
         .filter_map(|arm| {
             let client = client_busy(recording, &arm.name)?;
-            let server = match (server_busy(recording, &arm.name), cpus) {
-                (Some(share), Some(cpus)) => {
-                    format!(
-                        "{} of {} busy",
-                        percent(share),
-                        counted(cpus as usize, "CPU")
-                    )
-                }
-                _ => "CPU share not known".to_owned(),
+            let Some(server) = server_busy(recording, &arm.name) else {
+                return Some(format!(
+                    "{}: server not known, client {}",
+                    name(&arm.name),
+                    percent(client)
+                ));
+            };
+            let limiter = if server >= SERVER_SATURATED {
+                "limited by the server's CPU"
+            } else if client >= CLIENT_SATURATED {
+                "the client may be the limiter"
+            } else {
+                "limiter not known"
             };
             Some(format!(
-                "{} {server}, client {}",
+                "{}: server {} of {}, client {}, {limiter}",
                 name(&arm.name),
+                percent(server),
+                counted(cpus as usize, "CPU"),
                 percent(client)
             ))
         })
         .collect();
-    (!parts.is_empty()).then(|| Line::new("cpu", parts.join("; ")))
+    (!parts.is_empty()).then(|| Line::new("busy", parts.join("; ")))
 }
 
 /// The gates: how many are ok, then each one that is not, with what to change.

@@ -282,24 +282,28 @@ impl Layout {
 
     /// First arm minus second: positive where the first arm does more.
     fn signed_difference(&self, cells: &[Cell], waits: bool) -> String {
-        let signed = |text: String, value: f64| {
-            if value > 0.0 {
-                format!("+{text}")
-            } else {
-                text
-            }
-        };
-        if self.timed {
-            if waits {
-                return ABSENT.to_owned();
-            }
-            let ns = |cell: &Cell| cell.ns_per_request.unwrap_or(0.0);
-            let difference = ns(&cells[0]) - ns(&cells[1]);
-            signed(micros(difference), difference)
-        } else {
-            let difference = cells[0].per_request - cells[1].per_request;
-            signed(per_request(difference, self.exact), difference)
+        if self.timed && waits {
+            return ABSENT.to_owned();
         }
+        let difference = if self.timed {
+            let ns = |cell: &Cell| cell.ns_per_request.unwrap_or(0.0);
+            ns(&cells[0]) - ns(&cells[1])
+        } else {
+            cells[0].per_request - cells[1].per_request
+        };
+        let size = difference.abs();
+        let text = if self.timed {
+            micros(size)
+        } else {
+            per_request(size, self.exact)
+        };
+        // What rounds to nothing has no sign.
+        let sign = match text.contains(|digit| matches!(digit, '1'..='9')) {
+            false => "",
+            true if difference > 0.0 => "+",
+            true => "-",
+        };
+        format!("{sign}{text}")
     }
 }
 

@@ -7,6 +7,7 @@ mod gates;
 mod join;
 mod laws;
 mod markdown;
+mod real;
 mod strace;
 mod text;
 mod verdict;

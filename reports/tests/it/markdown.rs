@@ -18,7 +18,7 @@ fn compare_layout() {
     ### nginx vs h2o
 
     - **VERDICT**: nginx faster than h2o by 1.332x  \[1.326, 1.338\] 99% CI, 8 pairs  margin 2%  indicative\: no A/A control
-    - **cpu**: nginx 98% of 1 CPU busy, client 58%; h2o 97% of 1 CPU busy, client 58%
+    - **busy**: nginx\: server 98% of 1 CPU, client 58%, limited by the server's CPU; h2o\: server 97% of 1 CPU, client 58%, limiter not known
 
     static-1b  HTTP/1.1  keep-alive  64 connections  CPUs server 0 client 1  kernel 6.18.0 x86\_64  2 CPUs, Example CPU  kvm
 

@@ -30,7 +30,8 @@ fn compare_layout() {
              static-1b  HTTP/1.1  keep-alive  64 connections  CPUs server 0 client 1  kernel 6.18.0
     VERDICT  nginx faster than h2o by 1.332x  [1.326, 1.338] 99% CI, 8 pairs  margin 2%  indicative: no A/A
              control
-    cpu      nginx 98% of 1 CPU busy, client 58%; h2o 97% of 1 CPU busy, client 58%
+    busy     nginx: server 98% of 1 CPU, client 58%, limited by the server's CPU; h2o: server 97% of 1 CPU, client
+             58%, limiter not known
     gates    ok 6/9  not measured: G8 server and client count the same, G10 A/A control
              WARN G14 tuning parity: file cache on|off; make the settings equal, or read the result with them in
              mind
@@ -90,7 +91,8 @@ fn compare_without_probes_layout() {
              static-1b  HTTP/1.1  keep-alive  64 connections  CPUs server 0 client 1  kernel 6.18.0
     VERDICT  nginx faster than h2o by 1.336x  [1.315, 1.358] 99% CI, 2 pairs  margin 2%  indicative: fewer than 8
              pairs, no A/A control
-    cpu      nginx 98% of 1 CPU busy, client 58%; h2o 96% of 1 CPU busy, client 58%
+    busy     nginx: server 98% of 1 CPU, client 58%, limited by the server's CPU; h2o: server 96% of 1 CPU, client
+             58%, limiter not known
     gates    ok 4/9  not measured: G8 server and client count the same, G10 A/A control, G11 probe cost, G12 lost
              events
              WARN G14 tuning parity: file cache on|off; make the settings equal, or read the result with them in
@@ -181,8 +183,9 @@ fn three_arms_layout() {
     VERDICT  nginx faster than h2o by 1.332x  [1.326, 1.338] 99% CI, 8 pairs
     VERDICT  testserver:writev,cache faster than nginx by 1.297x  [1.294, 1.299] 99% CI, 8 pairs  margin 2%
              indicative: no A/A control
-    cpu      nginx 98% of 1 CPU busy, client 58%; h2o 97% of 1 CPU busy, client 58%; testserver:writev,cache 126%
-             of 1 CPU busy, client 58%
+    busy     nginx: server 98% of 1 CPU, client 58%, limited by the server's CPU; h2o: server 97% of 1 CPU, client
+             58%, limiter not known; testserver:writev,cache: server 126% of 1 CPU, client 58%, limited by the
+             server's CPU
     gates    ok 6/9  not measured: G8 server and client count the same, G10 A/A control
              WARN G14 tuning parity: file cache on|off|off; make the settings equal, or read the result with them
              in mind
@@ -244,7 +247,8 @@ fn refused_layout() {
              static-1b  HTTP/1.1  keep-alive  64 connections  CPUs server 0 client 1  kernel 6.18.0
     VERDICT  not comparable: G1 response equality: nginx|h2o: Content-Encoding none|gzip; nginx|h2o: headers
              differ: Server nginx|h2o
-    cpu      nginx 97% of 1 CPU busy, client 58%; h2o 96% of 1 CPU busy, client 58%
+    busy     nginx: server 97% of 1 CPU, client 58%, limited by the server's CPU; h2o: server 96% of 1 CPU, client
+             58%, limiter not known
     gates    ok 4/9  not measured: G8 server and client count the same, G10 A/A control
              REFUSED G1 response equality: nginx|h2o: Content-Encoding none|gzip; nginx|h2o: headers differ:
              Server nginx|h2o; limit: same statuses, body hash, encoding and framing; body length within 1%; head

@@ -1,0 +1,108 @@
+//! Recordings of real runs: nginx 1.22 and h2o 2.2 in lock-step, and a shell that starts programs.
+//!
+//! Host name, kernel suffix and container ids were taken out; everything else is as it was written.
+
+use recording::{Abi, GateStatus, Recording};
+use reports::join::join;
+use reports::{Footer, Style, analyse, markdown, text};
+
+const LOCK_STEP: &str = include_str!("../fixtures/lock-step-nginx-h2o.json");
+const PROFILE: &str = include_str!("../fixtures/profile-sh-cat.json");
+
+/// What was stored as the result is what its rounds give.
+#[test]
+fn stored_results_can_be_computed_again() {
+    for json in [LOCK_STEP, PROFILE] {
+        let stored = Recording::parse(json.as_bytes()).unwrap();
+        let mut again = stored.clone();
+        analyse(&mut again);
+        assert!(again.comparisons == stored.comparisons && again.verdict == stored.verdict);
+        // Words may improve; what they stand for may not change.
+        let statuses = |recording: &Recording| -> Vec<(String, GateStatus)> {
+            recording
+                .gates
+                .iter()
+                .map(|gate| (gate.id.clone(), gate.status))
+                .collect()
+        };
+        assert_eq!(statuses(&again), statuses(&stored));
+    }
+}
+
+/// Every call of both servers is an integer per request, as their sources say.
+#[test]
+fn lock_step_counts_are_whole() {
+    let figures = join(&Recording::parse(LOCK_STEP.as_bytes()).unwrap());
+    for (arm, total) in figures.iter().zip([6.0, 7.0]) {
+        assert_eq!(arm.requests, Some(2000.0));
+        assert_eq!(arm.syscalls_per_request, Some(total));
+        assert!(
+            arm.calls.iter().all(|call| call.integer == Some(true)),
+            "{:#?}",
+            arm.calls
+        );
+    }
+    let corks = figures[0].call(Abi::X86_64, "setsockopt").unwrap();
+    assert_eq!(corks.count, 4000, "tcp_nopush sets and clears the cork");
+}
+
+/// The report of the run.
+#[test]
+fn lock_step_layout() {
+    let mut recording = Recording::parse(LOCK_STEP.as_bytes()).unwrap();
+    analyse(&mut recording);
+    let text = text::compare(&recording, &Style::default(), &Footer::default());
+    assert!(
+        text.lines().all(|line| line.chars().count() <= 110),
+        "{text}"
+    );
+    insta::assert_snapshot!(text, @r"
+    compare nginx vs h2o
+             static-1b  HTTP/1.1  keep-alive  2000 requests one at a time  CPUs server 0 client 1  kernel 6.18.44
+    VERDICT  none: rounds by count give exact counts per request, not a speed
+    gates    ok 4/9  not measured: G6 client saturation, G8 server and client count the same, G10 A/A control, G11
+             probe cost
+             WARN G14 tuning parity: file cache on (open_file_cache)|off (opens the file for each request);
+             sendfile on, with tcp_nopush|off; make the settings equal, or read the result with them in mind
+                    nginx     h2o  ratio  99% CI
+     syscalls/req  6.0000  7.0000  0.857   exact
+    SYSCALLS PER REQUEST  n and us per request, ours included, by difference in time, exact; 2 probed rounds
+     call        nginx n    us   h2o n     us  diff us  whole
+     setsockopt   2.0000  14.9       -      -    +14.9    yes
+     writev       1.0000  1.70  1.0000   14.9    -13.2    yes
+     openat            -     -  1.0000   2.29    -2.29    yes
+     sendfile     1.0000  2.02       -      -    +2.02    yes
+     read              -     -  1.0000   1.36    -1.36    yes
+     recvfrom     1.0000  1.23       -      -    +1.23    yes
+     close             -     -  1.0000  0.869   -0.869    yes
+     pread64           -     -  1.0000  0.700   -0.700    yes
+     newfstatat        -     -  1.0000  0.587   -0.587    yes
+     epoll_wait   1.0000  wait  1.0000   wait        -    yes
+     all          6.0000  19.9  7.0000   20.7   -0.778    yes
+    note     wait: time inside is sleep, in no sum and no difference; see waits
+    note     whole: the count is an integer per request on every arm
+    waits    nginx epoll_wait 1.0000 wakes/req, 1.000 events per wake (median 1), 0 without an event, 108 us
+             inside per request
+    waits    h2o epoll_wait 1.0000 wakes/req, 1.000 events per wake (median 1), 0 without an event, 107 us inside
+             per request
+    headers  nginx|h2o: Server nginx|h2o/2.2.5
+    missing  calls in flight: not measured: /proc/PID/task/TID/syscall may not be read without CAP_SYS_PTRACE (run
+             with sudo)
+     setting     nginx                 h2o
+     file cache  on (open_file_cache)  off (opens the file for each request)
+     sendfile    on, with tcp_nopush   off
+    ");
+}
+
+/// The report of a profile begins with the table and names what it could not measure.
+#[test]
+fn profile_layout() {
+    let recording = Recording::parse(PROFILE.as_bytes()).unwrap();
+    let text = text::profile(&recording, &Style::default(), &Footer::default());
+    let header = "% time     seconds  usecs/call     calls    errors syscall\n";
+    assert!(text.starts_with(header), "{text}");
+    assert!(text.contains("\nlost     nothing\n"));
+    assert!(text.contains("CPU time: not measured"));
+    let page = markdown::profile(&recording, &Footer::default());
+    assert!(page.contains("| `wait4` |"), "{page}");
+}
