@@ -148,6 +148,10 @@ impl From<DetailArg> for Detail {
 }
 
 #[derive(Debug, Args)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a flag of the command line"
+)]
 pub(crate) struct ProfileArgs {
     /// A process with all its threads, and its children.
     #[arg(short, long, value_name = "PID")]
@@ -184,7 +188,6 @@ pub(crate) struct ProfileArgs {
     /// Speak JSON Lines on stdin and stdout.
     #[arg(long, hide = true, conflicts_with = "command")]
     pub(crate) control: bool,
-    /// Bytes of room for targets, start times and unknown calls, to see what overflowing does.
     #[command(flatten)]
     pub(crate) limits: LimitArgs,
     /// A command to run and profile.
@@ -195,15 +198,15 @@ pub(crate) struct ProfileArgs {
 /// Sizes of the kernel's tables; smaller than needed, something is lost and said to be.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct LimitArgs {
-    /// Largest process id that can be a target.
-    #[arg(long, hide = true)]
-    pub(crate) limit_targets: Option<u32>,
-    /// Largest thread id that can be timed.
-    #[arg(long, hide = true)]
-    pub(crate) limit_threads: Option<u32>,
+    /// First process id that cannot be a target.
+    #[arg(long = "limit-targets", hide = true)]
+    pub(crate) targets: Option<u32>,
+    /// First thread id that cannot be timed.
+    #[arg(long = "limit-threads", hide = true)]
+    pub(crate) threads: Option<u32>,
     /// Unknown call numbers that are told apart.
-    #[arg(long, hide = true)]
-    pub(crate) limit_unknown: Option<u32>,
+    #[arg(long = "limit-unknown", hide = true)]
+    pub(crate) unknown: Option<u32>,
 }
 
 #[derive(Debug, Args)]

@@ -19,6 +19,7 @@ use procfs::process::all_processes;
 use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
 
+use crate::hex::hex;
 use crate::spawn::Program;
 
 /// The variable that marks our servers.
@@ -54,7 +55,7 @@ impl Guard {
     pub(crate) fn start() -> anyhow::Result<Self> {
         let mut mark = [0_u8; 16];
         rustix::rand::getrandom(&mut mark, rustix::rand::GetRandomFlags::empty())?;
-        let mark: String = mark.iter().map(|byte| format!("{byte:02x}")).collect();
+        let mark = hex(&mark);
         let mut command = Program::own(None)
             .context("failed to find this program's own file")?
             .command_without_death_signal();
@@ -182,7 +183,7 @@ fn kill_all(care: &Care) {
         for pid in found {
             if let Some(pid) = Pid::from_raw(pid) {
                 // It may have ended by itself since.
-                drop(kill_process(pid, Signal::KILL));
+                let _gone = kill_process(pid, Signal::KILL);
             }
         }
         std::thread::sleep(Duration::from_millis(5));

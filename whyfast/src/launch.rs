@@ -101,8 +101,7 @@ impl Launched {
             Ok(status) => status
                 .map(Some)
                 .with_context(|| format!("failed to run {}", self.name)),
-            Err(TryRecvError::Empty) => Ok(None),
-            Err(TryRecvError::Disconnected) => Ok(None),
+            Err(TryRecvError::Empty | TryRecvError::Disconnected) => Ok(None),
         }
     }
 
@@ -118,7 +117,7 @@ impl Launched {
         }
         for signal in [Signal::INT, Signal::TERM, Signal::KILL] {
             // It may be gone already.
-            drop(kill_process(self.pid, signal));
+            let _gone = kill_process(self.pid, signal);
             match self.ended.recv_timeout(PATIENCE) {
                 Ok(status) => return Ok(status.ok()),
                 Err(RecvTimeoutError::Timeout) => {}

@@ -188,7 +188,7 @@ pub(crate) fn host() -> Host {
 pub(crate) fn tool() -> Tool {
     Tool {
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        bpf_sha256: profiler::bpf_object_sha256().map(|hash| hash.to_string()),
+        bpf_sha256: profiler::bpf_object_sha256().map(str::to_owned),
     }
 }
 

@@ -5,6 +5,7 @@ mod compare;
 mod failure;
 mod guard;
 mod half;
+mod hex;
 mod identity;
 mod launch;
 mod machine;
@@ -53,7 +54,7 @@ fn main() -> ExitCode {
 fn run(verb: Verb) -> anyhow::Result<u8> {
     match verb {
         Verb::Compare(args) => compare::compare(&args),
-        Verb::Profile(args) => verbs::profile::profile(args),
+        Verb::Profile(args) => verbs::profile::profile(&args),
         Verb::Load(args) => verbs::load::load(&args),
         Verb::Testserver(args) => verbs::testserver::testserver(&args),
         Verb::Report(args) => verbs::report::report(&args),

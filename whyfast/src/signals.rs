@@ -26,11 +26,6 @@ impl Interrupt {
     pub(crate) fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
-
-    /// The flag itself, for a loop that lives in another crate.
-    pub(crate) fn flag(&self) -> Arc<AtomicBool> {
-        Arc::clone(&self.0)
-    }
 }
 
 /// Leaves ending to the parent: a half that is controlled over its stdin must not die of the

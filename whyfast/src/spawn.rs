@@ -188,5 +188,5 @@ fn raise_descriptor_limit() {
         current: limit.maximum,
         maximum: limit.maximum,
     };
-    drop(setrlimit(Resource::Nofile, raised));
+    let _refused = setrlimit(Resource::Nofile, raised);
 }

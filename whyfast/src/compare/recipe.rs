@@ -21,7 +21,7 @@ pub(crate) struct Recipe {
     /// Command line, with placeholders.
     pub(crate) command: Vec<String>,
     /// Configuration files, each a template beside the recipe.
-    pub(crate) config: Vec<String>,
+    config: Vec<String>,
     /// The variant that the bare name means.
     pub(crate) default_variant: String,
     pub(crate) variants: BTreeMap<String, Variant>,
@@ -39,28 +39,26 @@ pub(crate) struct Variant {
     pub(crate) settings: BTreeMap<String, String>,
 }
 
-/// The built-in recipes: name, recipe, templates.
-const BUILT_IN: &[(&str, &str, &[(&str, &str)])] = &[
-    (
-        "h2o",
-        include_str!("../../recipes/h2o.toml"),
-        &[("h2o.conf", include_str!("../../recipes/h2o.conf"))],
-    ),
-    (
-        "nginx",
-        include_str!("../../recipes/nginx.toml"),
-        &[("nginx.conf", include_str!("../../recipes/nginx.conf"))],
-    ),
+/// The built-in recipes by name.
+const BUILT_IN: &[(&str, &str)] = &[
+    ("h2o", include_str!("../../recipes/h2o.toml")),
+    ("nginx", include_str!("../../recipes/nginx.toml")),
+];
+
+/// Their templates by file name.
+const TEMPLATES: &[(&str, &str)] = &[
+    ("h2o.conf", include_str!("../../recipes/h2o.conf")),
+    ("nginx.conf", include_str!("../../recipes/nginx.conf")),
 ];
 
 /// The names of all recipes.
 pub(crate) fn names() -> Vec<&'static str> {
-    BUILT_IN.iter().map(|(name, ..)| *name).collect()
+    BUILT_IN.iter().map(|(name, _)| *name).collect()
 }
 
 /// A recipe by its name.
 pub(crate) fn find(name: &str) -> anyhow::Result<Recipe> {
-    let Some((_, text, _)) = BUILT_IN.iter().find(|(known, ..)| *known == name) else {
+    let Some((_, text)) = BUILT_IN.iter().find(|(known, _)| *known == name) else {
         return Err(Failure::usage(format!(
             "no recipe is called {name:?}; there are {}. Another server is an arm as a command: \
              {name}=cmd:COMMAND",
@@ -75,7 +73,6 @@ pub(crate) fn find(name: &str) -> anyhow::Result<Recipe> {
 pub(crate) struct Chosen {
     pub(crate) recipe: Recipe,
     variant: Variant,
-    templates: Vec<(String, String)>,
 }
 
 /// Chooses a variant of a recipe.
@@ -89,17 +86,7 @@ pub(crate) fn choose(name: &str, variant: Option<&str>) -> anyhow::Result<Chosen
             known.join(", ")
         )));
     };
-    let templates = BUILT_IN
-        .iter()
-        .filter(|(known, ..)| *known == name)
-        .flat_map(|(_, _, templates)| templates.iter())
-        .map(|(file, text)| ((*file).to_owned(), (*text).to_owned()))
-        .collect();
-    Ok(Chosen {
-        recipe,
-        variant,
-        templates,
-    })
+    Ok(Chosen { recipe, variant })
 }
 
 impl Chosen {
@@ -112,11 +99,17 @@ impl Chosen {
             .iter()
             .map(|(key, value)| (key.as_str(), value.as_str()))
             .collect();
-        self.templates
-            .iter()
-            .map(|(name, text)| ConfigFile {
+        let text = |name: &String| {
+            TEMPLATES
+                .iter()
+                .find(|(known, _)| known == name)
+                .map_or("", |(_, text)| *text)
+        };
+        let files = self.recipe.config.iter();
+        files
+            .map(|name| ConfigFile {
                 name: name.clone(),
-                text: fill(text, &values),
+                text: fill(text(name), &values),
             })
             .collect()
     }

@@ -81,7 +81,7 @@ fn blank(plan: &Plan, prepared: &[PreparedArm], cpus: &CpuSplit) -> Recording {
         warnings.push(Warning {
             code: code.into(),
             text,
-        })
+        });
     };
     if !cpus.disjoint {
         warn(

@@ -18,6 +18,7 @@ use crate::compare::recipe::{self, fill};
 use crate::failure::Failure;
 use crate::guard::{self, Guard};
 use crate::half::describe;
+use crate::hex::hex;
 use crate::identity::Identity;
 use crate::machine::{CpuList, CpuSplit};
 use crate::signals::Interrupt;
@@ -244,11 +245,6 @@ fn version(program: &Path, arguments: &[String], identity: Option<&Identity>) ->
         .map(|line| reports::clean(line.trim().trim_start_matches("nginx version: ")))
 }
 
-/// Lower-case hexadecimal.
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
 /// What starting a server needs to know.
 #[derive(Debug)]
 pub(crate) struct Ground<'a> {
@@ -432,7 +428,7 @@ fn end(mut started: Started) {
     let leader = started.child.id().cast_signed();
     let pid = Pid::from_raw(leader).expect("a child has a process id");
     let deadline = Instant::now() + STOP_PATIENCE;
-    drop(kill_process(pid, Signal::TERM));
+    let _gone = kill_process(pid, Signal::TERM);
     while let Ok(None) = started.child.try_wait() {
         if Instant::now() >= deadline {
             break;

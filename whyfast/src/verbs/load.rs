@@ -11,7 +11,7 @@ use recording::{LoadPhase, LoadSlice, Partial, RecordingKind, exit_code};
 use reports::{Footer, Limits};
 
 use crate::args::LoadArgs;
-use crate::failure::{self, Failure};
+use crate::failure::Failure;
 use crate::machine::now_ns;
 use crate::output::{self, Output};
 use crate::signals::{Interrupt, leave_to_parent};
@@ -32,7 +32,7 @@ pub(crate) fn load(args: &LoadArgs) -> anyhow::Result<u8> {
     }
     let output = Output::open(args.output.output.as_deref())?;
     let mut control = Interruptible(Interrupt::install()?);
-    let load = loadgen::run(&config, &mut control).map_err(explain)?;
+    let load = loadgen::run(&config, &mut control).map_err(|error| explain(&error))?;
     let mut recording = render::blank(RecordingKind::Load);
     recording.partial = load.ended_early.clone().map(|why| Partial { why });
     render::add_load(&mut recording, load);
@@ -75,7 +75,7 @@ fn config(args: &LoadArgs) -> anyhow::Result<Config> {
         let body = fs::read(path)
             .with_context(|| format!("failed to read the body from {}", path.display()))?;
         config.body = Some(body);
-        config.method = "POST".to_owned();
+        "POST".clone_into(&mut config.method);
     }
     if let Some(method) = &args.method {
         config.method.clone_from(method);
@@ -83,7 +83,7 @@ fn config(args: &LoadArgs) -> anyhow::Result<Config> {
     config.timeout = args.timeout;
     config.slice_interval = Some(args.interval);
     config.barriers = args.barriers;
-    config.validate().map_err(|error| explain(error.into()))?;
+    config.validate().map_err(|error| explain(&error.into()))?;
     Ok(config)
 }
 
@@ -97,7 +97,7 @@ fn header(line: &str) -> anyhow::Result<(String, String)> {
     }
 }
 
-fn explain(error: LoadError) -> anyhow::Error {
+fn explain(error: &LoadError) -> anyhow::Error {
     Failure::with_code(error.exit_code(), error.to_string())
 }
 
@@ -119,20 +119,18 @@ impl Control for Interruptible {
 /// The half of a comparison.
 fn as_half(config: &Config) -> u8 {
     let mut half = LoadHalf::begin();
-    let result = half.wait_for_go().and_then(|go| match go {
-        Go::On => loadgen::run(config, &mut half).map(Some).map_err(explain),
-        Go::Away => Ok(None),
-    });
-    match result {
-        Ok(None) => exit_code::DONE,
-        Ok(Some(load)) => {
-            half.say(&Message::LoadDone(Box::new(load)));
+    if half.wait_for_go() == Go::Away {
+        return exit_code::DONE;
+    }
+    match loadgen::run(config, &mut half) {
+        Ok(load) => {
+            say(&Message::LoadDone(Box::new(load)));
             exit_code::DONE
         }
         Err(error) => {
-            let exit_code = failure::exit_code_of(&error);
-            half.say(&Message::Error {
-                text: format!("{error:#}"),
+            let exit_code = error.exit_code();
+            say(&Message::Error {
+                text: error.to_string(),
                 exit_code,
             });
             exit_code
@@ -168,13 +166,13 @@ impl LoadHalf {
                 }
             }
             // Told to stop, or stdin is closed: whoever waits goes on and ends.
-            drop(permit.send(Go::Away));
+            let _nobody_waits = permit.send(Go::Away);
             if let Ok(stop) = stops.recv() {
                 stop.stop("interrupted");
             }
         });
         let half = Self { permissions, stop };
-        half.say(&Message::Hello {
+        say(&Message::Hello {
             half: "load".to_owned(),
             wire: WIRE_VERSION,
             pid: std::process::id(),
@@ -183,14 +181,14 @@ impl LoadHalf {
         half
     }
 
-    fn wait_for_go(&self) -> anyhow::Result<Go> {
-        Ok(self.permissions.recv().unwrap_or(Go::Away))
+    fn wait_for_go(&self) -> Go {
+        self.permissions.recv().unwrap_or(Go::Away)
     }
+}
 
-    /// A line that nobody reads any more is lost with its reader; the closed stdin ends this half.
-    fn say(&self, message: &Message) {
-        drop(Output::Stdout.write(&message.to_line()));
-    }
+/// A line that nobody reads any more is lost with its reader; the closed stdin ends this half.
+fn say(message: &Message) {
+    drop(Output::Stdout.write(&message.to_line()));
 }
 
 impl Control for LoadHalf {
@@ -200,22 +198,22 @@ impl Control for LoadHalf {
     }
 
     fn ready(&mut self, at_ns: u64) {
-        self.say(&Message::Ready { at_ns });
+        say(&Message::Ready { at_ns });
     }
 
     fn phase(&mut self, phase: LoadPhase, at_ns: u64, barrier: bool) {
-        self.say(&Message::Phase {
+        say(&Message::Phase {
             phase,
             at_ns,
             barrier,
         });
         if barrier {
-            drop(self.wait_for_go());
+            let _go_or_stop = self.wait_for_go();
         }
     }
 
     fn slice(&mut self, slice: &LoadSlice) {
-        self.say(&Message::LoadSlice(slice.clone()));
+        say(&Message::LoadSlice(slice.clone()));
     }
 }
 

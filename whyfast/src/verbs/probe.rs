@@ -12,6 +12,7 @@ use recording::{ResponseShape, exit_code};
 use sha2::{Digest as _, Sha256};
 
 use crate::args::ProbeArgs;
+use crate::hex::hex;
 use crate::output::Output;
 
 /// Prints the shape of the answers as JSON.
@@ -42,14 +43,9 @@ pub(crate) fn probe(args: &ProbeArgs) -> anyhow::Result<u8> {
 fn describe(fetched: &Fetched) -> anyhow::Result<ResponseShape> {
     let encoding = fetched.content_encoding().map(str::to_owned);
     let body = decode(&fetched.body, encoding.as_deref())?;
-    let mut hash = String::new();
-    for byte in Sha256::digest(&body) {
-        use std::fmt::Write as _;
-        write!(hash, "{byte:02x}")?;
-    }
     Ok(ResponseShape {
         statuses: BTreeMap::new(),
-        body_sha256: hash,
+        body_sha256: hex(&Sha256::digest(&body)),
         body_bytes: fetched.wire_body.len() as u64,
         head_bytes: fetched.raw_head.len() as u64,
         content_encoding: encoding,

@@ -10,7 +10,7 @@ use recording::wire::{Command, Message, WIRE_VERSION};
 use recording::{Profile, ProfileSlice, RecordingKind, exit_code};
 use reports::{Footer, Limits};
 
-use crate::args::{LimitArgs, ProfileArgs};
+use crate::args::ProfileArgs;
 use crate::failure::{self, Failure};
 use crate::identity;
 use crate::launch::Launched;
@@ -20,28 +20,28 @@ use crate::signals::{Interrupt, leave_to_parent};
 use crate::verbs::render;
 
 /// Profiles and renders, or speaks as a half.
-pub(crate) fn profile(args: ProfileArgs) -> anyhow::Result<u8> {
+pub(crate) fn profile(args: &ProfileArgs) -> anyhow::Result<u8> {
     if args.control {
         leave_to_parent()?;
-        return Ok(as_half(&args));
+        return Ok(as_half(args));
     }
     let output = Output::open(args.output.output.as_deref())?;
     let interrupt = Interrupt::install()?;
-    let mut launched = launch(&args)?;
-    let mut targets = targets(&args)?;
+    let mut launched = launch(args)?;
+    let mut targets = targets(args)?;
     targets.extend(
         launched
             .as_ref()
             .map(|launched| Target::Pending(launched.pid())),
     );
-    let session = Session::attach(config(&args, targets));
-    let mut session = session.map_err(explain)?;
+    let session = Session::attach(config(args, targets));
+    let mut session = session.map_err(|error| explain(&error))?;
     session.open(false)?;
     session.drop_privileges()?;
     if let Some(launched) = &mut launched {
         launched.release()?;
     }
-    let end = watch(&mut session, &args, &interrupt, launched.as_mut())?;
+    let end = watch(&mut session, args, &interrupt, launched.as_mut())?;
     let mut profile = session.close(false)?;
     drop(session);
     profile.ended_early = profile.ended_early.or(end.early);
@@ -53,7 +53,7 @@ pub(crate) fn profile(args: ProfileArgs) -> anyhow::Result<u8> {
             crate::half::describe(status)
         ));
     }
-    let code = render(&args, profile, output)?;
+    let code = render(args, profile, output)?;
     Ok(
         match (end.interrupted && args.duration.is_some(), end.status) {
             (true, _) => exit_code::INTERRUPTED,
@@ -92,18 +92,18 @@ fn targets(args: &ProfileArgs) -> anyhow::Result<Vec<Target>> {
 }
 
 fn config(args: &ProfileArgs, targets: Vec<Target>) -> Config {
-    let LimitArgs {
-        limit_targets,
-        limit_threads,
-        limit_unknown,
-    } = args.limits;
     let mut config = Config::new(targets, args.detail.into());
     config.follow = !args.no_follow;
+    config.limits = profiler::Limits {
+        target_ids: args.limits.targets,
+        start_ids: args.limits.threads,
+        unknown_numbers: args.limits.unknown,
+    };
     config
 }
 
 /// An error of the profiler with its own exit code.
-fn explain(error: ProfilerError) -> anyhow::Error {
+fn explain(error: &ProfilerError) -> anyhow::Error {
     Failure::with_code(error.exit_code(), error.to_string())
 }
 
@@ -193,7 +193,7 @@ fn watch(
             next_slice = Some(at + interval);
         }
         if now >= next_tick {
-            session.tick()?;
+            session.tick();
             next_tick = now + TICK;
         }
         let wake = [deadline, next_slice]
@@ -236,7 +236,7 @@ fn speak(args: &ProfileArgs, say: &dyn Fn(&Message) -> anyhow::Result<()>) -> an
     })?;
     let commands = commands();
     let session = Session::attach(config(args, targets(args)?));
-    let mut session = session.map_err(explain)?;
+    let mut session = session.map_err(|error| explain(&error))?;
     session.drop_privileges()?;
     say(&Message::Ready { at_ns: now_ns() })?;
     let mut open = false;
@@ -255,7 +255,7 @@ fn speak(args: &ProfileArgs, say: &dyn Fn(&Message) -> anyhow::Result<()>) -> an
             Err(RecvTimeoutError::Timeout) if open && args.interval.is_some() => {
                 say(&Message::ProfileSlice(session.slice()?))?;
             }
-            Err(RecvTimeoutError::Timeout) if open => session.tick()?,
+            Err(RecvTimeoutError::Timeout) if open => session.tick(),
             Err(RecvTimeoutError::Timeout) | Ok(Command::Go) => {}
             Ok(Command::Stop) if open => {
                 let profile = session.close(false)?;

@@ -53,7 +53,7 @@ pub(crate) fn blank(kind: RecordingKind) -> Recording {
 
 /// Makes a load the one round of a recording.
 pub(crate) fn add_load(recording: &mut Recording, load: Load) {
-    let mut round = add_arm(recording, &load.url.clone(), Probes::Off);
+    let mut round = add_arm(recording, &load.url, Probes::Off);
     round.window = Some(load.window);
     round.load = Some(load);
     recording.rounds.push(round);

@@ -129,10 +129,10 @@ fn fill(folder: &Path) {
             fs::write(folder.join(part).join(format!("{number}.txt")), text).unwrap();
         }
     }
-    let big: String = (0..20_000)
-        .map(|n| format!("{} {}\n", (n * 7919) % 20_011, n))
+    let big: Vec<String> = (0..20_000)
+        .map(|n| format!("{} {n}\n", (n * 7919) % 20_011))
         .collect();
-    fs::write(folder.join("big"), big).unwrap();
+    fs::write(folder.join("big"), big.concat()).unwrap();
     let repo = folder.join("repo");
     fs::create_dir(&repo).unwrap();
     fs::write(repo.join("file"), "content\n").unwrap();

@@ -1,7 +1,7 @@
 //! whyfast as an ordinary user: with sudo for the profiler child alone, and without.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -36,7 +36,6 @@ fn user_with_sudo_gets_everything() {
             .all(|round| round.profile.is_some() && round.failed.is_none()),
         "{said}"
     );
-    use std::os::unix::fs::MetadataExt as _;
     let saved = fs::metadata(user.home.path().join("out/recording.json")).unwrap();
     assert_eq!(saved.uid(), NOBODY);
 }
