@@ -16,8 +16,8 @@ pub(crate) fn measure(setting: &Setting, report: &mut Report) -> Result<()> {
         return Ok(());
     };
     let server = Server::start(setting)?;
-    let mut cpu: BTreeMap<String, Vec<f64>> = BTreeMap::new();
-    let mut rate: BTreeMap<String, Vec<f64>> = BTreeMap::new();
+    let mut cpu: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+    let mut rate: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
     for repetition in 0..setting.repetitions {
         for client in rotated(&[OURS, THEIRS], repetition) {
             let run = if client == OURS {
@@ -29,21 +29,22 @@ pub(crate) fn measure(setting: &Setting, report: &mut Report) -> Result<()> {
                 "{repetition}: {client}: {:.2} µs/request, {:.0} requests/s",
                 run.cpu_us_per_request, run.requests_per_second
             );
-            let of = |name: &str| format!("{client} on {}: {name}", server.name);
-            cpu.entry(of("client CPU"))
-                .or_default()
-                .push(run.cpu_us_per_request);
-            rate.entry(of("throughput"))
+            cpu.entry(client).or_default().push(run.cpu_us_per_request);
+            rate.entry(client)
                 .or_default()
                 .push(run.requests_per_second);
         }
     }
-    report.figures(&cpu, "µs/request");
-    report.figures(&rate, "requests/s");
-    let of = |client: &str| &cpu[&format!("{client} on {}: client CPU", server.name)][..];
+    let name = |client: &str| format!("{}, {client}", server.name);
+    for (client, values) in &cpu {
+        report.figure(name(client), "µs of client CPU/request", values.clone());
+    }
+    for (client, values) in &rate {
+        report.figure(name(client), "requests/s", values.clone());
+    }
     report.limit(
         "client CPU, whyfast load / wrk",
-        (of(OURS), of(THEIRS)),
+        (&cpu[OURS], &cpu[THEIRS]),
         Bound::AtMost,
         0.9,
     );

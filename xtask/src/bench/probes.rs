@@ -59,12 +59,11 @@ fn measure_calls(setting: &Setting, report: &mut Report) -> Result<()> {
         let pairs = ns[&arm].iter().zip(&bare);
         pairs.map(|(with, without)| with - without).collect()
     };
-    let mut figures = BTreeMap::from([("getppid, no probe".to_owned(), bare.clone())]);
+    report.figure("getppid, no probe".to_owned(), "ns/call", bare.clone());
     for &(detail, is_target) in arms.iter().filter(|arm| arm.0.is_some()) {
         let name = format!("getppid, added by {}", arm_name(detail, is_target));
-        figures.insert(name, added((detail, is_target)));
+        report.figure(name, "ns/call", added((detail, is_target)));
     }
-    report.figures(&figures, "ns/call");
     let floor = added((Some("floor"), true));
     for (detail, limit) in [("counts", 1.0), ("times", 2.0)] {
         let name = format!("added to a call, {detail} / floor");
@@ -132,11 +131,10 @@ fn measure_server(setting: &Setting, report: &mut Report) -> Result<()> {
                 .push(run.requests_per_second);
         }
     }
-    let figures = rate.iter().map(|(&detail, values)| {
+    for &detail in &arms {
         let name = format!("{}, {}", server.name, arm_name(detail, true));
-        (name, values.clone())
-    });
-    report.figures(&figures.collect(), "requests/s");
+        report.figure(name, "requests/s", rate[&detail].clone());
+    }
     measure_peers(setting, &server, &client, report)?;
     let bare = &rate[&None][..];
     for (detail, limit) in [("counts", 0.90), ("times", 0.85)] {
@@ -174,7 +172,7 @@ fn measure_peers(
             rates.push(client()?.requests_per_second);
             tracer.end(Signal::INT)?;
         }
-        report.figures(&BTreeMap::from([(name, rates)]), "requests/s");
+        report.figure(name, "requests/s", rates);
     }
     Ok(())
 }

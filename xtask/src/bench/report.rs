@@ -1,6 +1,5 @@
 //! The result of a benchmark: figures, limits, what was not measured; and how it is shown.
 
-use std::collections::BTreeMap;
 use std::fmt;
 
 use recording::{NotMeasured, exit_code};
@@ -71,17 +70,15 @@ impl Report {
         });
     }
 
-    /// Adds the values of each arm as one figure.
-    pub(crate) fn figures(&mut self, values: &BTreeMap<String, Vec<f64>>, unit: &'static str) {
-        for (name, values) in values {
-            if let Some(median) = median(values) {
-                self.figures.push(Figure {
-                    name: name.clone(),
-                    unit,
-                    median,
-                    values: values.clone(),
-                });
-            }
+    /// Adds the values of one arm.
+    pub(crate) fn figure(&mut self, name: String, unit: &'static str, values: Vec<f64>) {
+        if let Some(median) = median(&values) {
+            self.figures.push(Figure {
+                name,
+                unit,
+                median,
+                values,
+            });
         }
     }
 
@@ -138,10 +135,10 @@ impl fmt::Display for Report {
             formatter,
             "{benchmark}: medians of {repetitions} interleaved repetitions\n"
         )?;
-        let rule = format!("{:-<44} {:->12} {:->12} {:->12}", "", "", "", "");
+        let rule = format!("{:-<56} {:->12} {:->12} {:->12}", "", "", "", "");
         writeln!(
             formatter,
-            "{:<44} {:>12} {:>12} {:>12}",
+            "{:<56} {:>12} {:>12} {:>12}",
             "", "median", "lowest", "highest"
         )?;
         writeln!(formatter, "{rule}")?;
@@ -183,7 +180,7 @@ fn write_row(
     let [median, lowest, highest] = [median, lowest, highest].map(significant);
     write!(
         formatter,
-        "{name:<44} {median:>12} {lowest:>12} {highest:>12}"
+        "{name:<56} {median:>12} {lowest:>12} {highest:>12}"
     )
 }
 
