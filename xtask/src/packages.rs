@@ -144,7 +144,7 @@ mod tests {
         assert!(!path.exists());
         assert_eq!(under_policy(&path, "test -x \"$1\" && exit 7"), Some(7));
         assert!(!path.exists());
-        assert_eq!(under_policy(&path, "kill -INT $PPID; exit 0"), Some(130));
+        assert_eq!(under_policy(&path, "kill -TERM $PPID; exit 0"), Some(130));
         assert!(!path.exists());
     }
 

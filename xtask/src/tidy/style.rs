@@ -5,13 +5,14 @@ use super::source::{Line, Source};
 
 /// Everything in one Rust file that breaks a rule of style.
 pub(crate) fn check(source: &Source) -> Vec<Violation> {
-    let rules: [fn(&Source) -> Vec<Violation>; 7] = [
+    let rules: [fn(&Source) -> Vec<Violation>; 8] = [
         beginning,
         length,
         file_name,
         leftovers,
         names,
         ports,
+        sleeps,
         unnumbered_reminders,
     ];
     rules.iter().flat_map(|rule| rule(source)).collect()
@@ -53,9 +54,9 @@ fn file_name(source: &Source) -> Vec<Violation> {
     Vec::new()
 }
 
-/// Attributes, macros and calls that do not belong in what is committed.
+/// Attributes and macros that do not belong in what is committed.
 fn leftovers(source: &Source) -> Vec<Violation> {
-    let anywhere = [
+    let forms = [
         (
             "#[ignore",
             "a test that does not run: let it skip itself, aloud",
@@ -65,15 +66,30 @@ fn leftovers(source: &Source) -> Vec<Violation> {
         ("unimplemented!(", "left over"),
         ("dbg!(", "left over"),
     ];
-    let in_tests = [("sleep(", "waits for time: wait for the event itself")];
     let mut violations = Vec::new();
     for (number, line) in source.numbered() {
-        let of_tests = in_tests.iter().filter(|_| line.is_test);
-        for (needle, reason) in anywhere.iter().chain(of_tests) {
-            if has_word_before(&line.code, needle) {
-                let text = format!("`{needle}`: {reason}");
+        for (form, reason) in forms {
+            if has_word_before(&line.code, form) {
+                let text = format!("`{form}`: {reason}");
                 violations.push(Violation::new(&source.path, number, text));
             }
+        }
+    }
+    violations
+}
+
+/// Tests that wait for time to pass. Where time is what is tested (a slow server), a comment on the
+/// line or above it says so: `// sleeps: WHY`.
+fn sleeps(source: &Source) -> Vec<Violation> {
+    let mut violations = Vec::new();
+    let mut explained = false;
+    for (number, line) in source.numbered() {
+        let explained_before = explained;
+        explained = line.comment.contains("sleeps: ");
+        let sleeps = line.is_test && has_word_before(&line.code, "thread::sleep(");
+        if sleeps && !explained && !explained_before {
+            let text = "waits for time: wait for the event itself, or say why (`// sleeps: WHY`)";
+            violations.push(Violation::new(&source.path, number, text));
         }
     }
     violations
@@ -228,7 +244,19 @@ mod tests {
         );
         assert_eq!(check("#[ignore = \"x\"]\nunimplemented!()"), [1, 2]);
         assert_eq!(check("// todo!()\n\"dbg!(\"\nmytodo!()"), [0; 0]);
-        assert_eq!(check("sleep(a);\n#[cfg(test)]\nthread::sleep(a);"), [3]);
+    }
+
+    /// Sleeping tests are found, unless they say why; other code may sleep.
+    #[test]
+    fn sleeping_tests() {
+        let check = |content| found(sleeps, "a/src/lib.rs", content);
+        assert_eq!(
+            check("thread::sleep(a);\n#[cfg(test)]\nstd::thread::sleep(a);"),
+            [3]
+        );
+        let explained = "#[cfg(test)]\n// sleeps: a slow server\nthread::sleep(a);\n";
+        assert_eq!(check(explained), [0; 0]);
+        assert_eq!(check(&format!("{explained}thread::sleep(a);")), [4]);
     }
 
     /// Vague type names and getters are found.
