@@ -36,6 +36,7 @@ impl Kind {
     #[inline]
     pub const fn from_byte(byte: u8) -> Self {
         match byte {
+            0 => Self::Plain,
             1 => Self::Bytes,
             2 => Self::Fork,
             3 => Self::Exit,

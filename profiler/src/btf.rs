@@ -356,8 +356,8 @@ mod tests {
             blob[at % length] = byte;
             blob.truncate(length - cut % length);
             if let Ok(btf) = Btf::parse(&blob) {
-                let _ = btf.field_offset("task", &["status"], 4);
-                let _ = btf.field_offset("task", &["tgid", "tgid"], 4);
+                let _found = btf.field_offset("task", &["status"], 4);
+                let _found = btf.field_offset("task", &["tgid", "tgid"], 4);
             }
         }
     }

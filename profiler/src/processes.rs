@@ -301,8 +301,8 @@ mod tests {
         /// No line makes the parser panic.
         #[test]
         fn any_line_parses(line: String) {
-            let _ = CurrentCall::parse(&line);
-            let _ = container_of_paths(&[&line]);
+            let _call = CurrentCall::parse(&line);
+            let _name = container_of_paths(&[&line]);
         }
     }
 }

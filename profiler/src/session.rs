@@ -296,6 +296,9 @@ impl Session {
         }
         let (processes, cpu_ns) = self.tracked.close_window();
         let mut not_measured = Vec::new();
+        if detail == Detail::Floor {
+            not_measured.push(calls_not_measured());
+        }
         if cpu_ns.is_none() {
             not_measured.push(cpu_not_measured());
         }
@@ -410,6 +413,14 @@ fn warnings(delta: &Delta, was_quiet: bool) -> Vec<Warning> {
         });
     }
     warnings
+}
+
+fn calls_not_measured() -> NotMeasured {
+    NotMeasured {
+        what: "system calls".into(),
+        why: "detail floor attaches empty programs, to show what any programs cost".into(),
+        remedy: Some("use --detail counts".into()),
+    }
 }
 
 fn cpu_not_measured() -> NotMeasured {

@@ -234,9 +234,13 @@ fn programs(detail: Detail) -> Vec<(&'static str, &'static str)> {
 /// How many programs of ours the kernel holds, of this and of other processes, recognised by their
 /// names. Zero once every session has ended.
 pub fn loaded_programs() -> std::io::Result<usize> {
-    let ours = programs(Detail::Times).into_iter().chain(programs(Detail::Floor));
+    let ours = programs(Detail::Times)
+        .into_iter()
+        .chain(programs(Detail::Floor));
     // The kernel keeps 15 bytes of a name.
-    let names: Vec<&str> = ours.map(|(name, _)| name.get(..15).unwrap_or(name)).collect();
+    let names: Vec<&str> = ours
+        .map(|(name, _)| name.get(..15).unwrap_or(name))
+        .collect();
     let mut count = 0;
     for program in aya::programs::loaded_programs() {
         // One that was unloaded meanwhile cannot be asked for its name.

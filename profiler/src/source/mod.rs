@@ -3,8 +3,8 @@
 mod bpf;
 mod object;
 
-pub(crate) use bpf::{Bpf, LoadPlan};
 pub use bpf::loaded_programs;
+pub(crate) use bpf::{Bpf, LoadPlan};
 pub use object::bpf_object_sha256;
 
 use profiler_common::{

@@ -1,0 +1,10 @@
+//! Counts real programs in the kernel and expects their calls exactly.
+//!
+//! Needs root and BTF: `cargo test -p profiler --features kernel-tests --test kernel -- \
+//! --test-threads=1`. Without privileges every test fails with what is missing.
+
+mod counts;
+mod lifecycle;
+mod limits;
+mod strace;
+mod workload_process;

@@ -1,0 +1,140 @@
+//! The same run of a command, counted by us and by `strace -c -f`.
+
+use std::collections::BTreeMap;
+use std::process::{Command, Stdio};
+
+use profiler::{Config, Target};
+use recording::{Abi, Detail};
+
+use crate::workload_process::{attach, await_until};
+
+/// Calls and errors by name.
+pub(crate) type Counts = BTreeMap<String, (u64, u64)>;
+
+/// What `strace -c -f` counts of a command.
+pub(crate) fn count(command: &[&str]) -> Counts {
+    let folder = tempfile::tempdir().unwrap();
+    let output = folder.path().join("strace");
+    let status = Command::new("strace")
+        .args(["-c", "-f", "-o"])
+        .arg(&output)
+        .arg("--")
+        .args(command)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .expect("strace (Debian: package strace)");
+    assert!(status.code().is_some(), "strace was killed");
+    parse(&std::fs::read_to_string(output).unwrap())
+}
+
+/// One run under both: a launcher stops itself, both attach, and then it becomes the command.
+fn count_both(command: &[&str], detail: Detail) -> (Counts, Counts) {
+    let folder = tempfile::tempdir().unwrap();
+    let output = folder.path().join("strace");
+    let mut launcher = Command::new(env!("CARGO_BIN_EXE_kernel-workload"))
+        .arg("stop-exec")
+        .args(command)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let pid = launcher.id();
+    await_until("the launcher to stop", || state(pid) == Some('T'));
+    let mut session = attach(Config::new([Target::Pending(pid)], detail));
+    session.open(false).unwrap();
+    let mut strace = Command::new("strace")
+        .args(["-c", "-f", "-o"])
+        .arg(&output)
+        .args(["-p", &pid.to_string()])
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("strace (Debian: package strace)");
+    await_until("strace to attach", || {
+        state(pid) == Some('t') || tracer(pid) == strace.id()
+    });
+    let id = rustix::process::Pid::from_raw(pid.cast_signed()).unwrap();
+    rustix::process::kill_process(id, rustix::process::Signal::CONT).unwrap();
+    launcher.wait().unwrap();
+    strace.wait().unwrap();
+    await_until("the target to end", || session.target_ended());
+    let profile = session.close(false).unwrap();
+    let rows = profile
+        .calls
+        .iter()
+        .filter(|row| row.abi == Abi::X86_64 && row.count > 0);
+    let ours = rows.map(|row| (row.name.clone(), (row.count, row.error_count())));
+    assert_eq!(profile.lost.total(), 0, "{:?}", profile.lost);
+    let theirs = parse(&std::fs::read_to_string(output).unwrap());
+    (ours.collect(), theirs)
+}
+
+fn state(pid: u32) -> Option<char> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit(") ").next()?.chars().next()
+}
+
+fn tracer(pid: u32) -> u32 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let tracer = status
+        .lines()
+        .find_map(|line| line.strip_prefix("TracerPid:"));
+    tracer
+        .and_then(|tracer| tracer.trim().parse().ok())
+        .unwrap_or(0)
+}
+
+/// The rows of the table, which has five or six columns.
+fn parse(table: &str) -> Counts {
+    let rows = table.lines().filter_map(|line| {
+        let words: Vec<&str> = line.split_ascii_whitespace().collect();
+        let calls = words.get(3)?.parse().ok()?;
+        let errors = words.get(4)?.parse().unwrap_or(0);
+        let name = *words.last()?;
+        (name != "total").then(|| (name.to_owned(), (calls, errors)))
+    });
+    rows.collect()
+}
+
+/// Every row equal, calls and errors, for commands with files, threads, children and pipes.
+#[test]
+fn same_rows_as_strace() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("numbers");
+    let numbers: String = (0..20_000_u32).rev().map(|n| format!("{n}\n")).collect();
+    std::fs::write(&file, numbers).unwrap();
+    let path = file.to_str().unwrap();
+    let copy = folder.path().join("copy");
+    let copy = copy.to_str().unwrap();
+    let pipeline = format!("cat {path} | sort -n | head -3; ls /no/such || true");
+    let python = "import threading, os; [t.start() or t.join() for t in [threading.Thread(\
+                  target=os.listdir, args=('/',)) for _ in range(5)]]";
+    let commands: [&[&str]; 5] = [
+        &["/bin/cp", path, copy],
+        &["/usr/bin/sort", "--parallel=4", "-n", path],
+        &["/usr/bin/python3", "-c", python],
+        &["/usr/bin/find", "/etc", "-name", "*.conf"],
+        &["/bin/sh", "-c", &pipeline],
+    ];
+    for command in commands {
+        for detail in [Detail::Counts, Detail::Times] {
+            let (ours, theirs) = count_both(command, detail);
+            // Until the launcher execs, strace sees it come back from its stop.
+            let theirs = without_launcher(theirs, &ours);
+            assert_eq!(ours, theirs, "{command:?}");
+        }
+    }
+}
+
+/// strace attaches before the exec and counts what the launcher does until then: nothing but the
+/// end of the stop.
+fn without_launcher(mut theirs: Counts, ours: &Counts) -> Counts {
+    for stop in ["tgkill", "kill", "restart_syscall", "rt_sigprocmask"] {
+        if !ours.contains_key(stop) {
+            theirs.remove(stop);
+        }
+    }
+    theirs
+}

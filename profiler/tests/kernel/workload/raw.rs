@@ -1,0 +1,166 @@
+//! System calls that have no safe wrapper, or that a wrapper would add others to.
+
+use std::ffi::CString;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Number of `getppid`.
+pub(crate) const GETPPID: u64 = libc::SYS_getppid as u64;
+
+/// A barrier that makes no system call.
+pub(crate) struct SpinBarrier {
+    parties: u64,
+    arrived: AtomicU64,
+}
+
+impl SpinBarrier {
+    pub(crate) fn new(parties: u64) -> Self {
+        Self {
+            parties,
+            arrived: AtomicU64::new(0),
+        }
+    }
+
+    /// Waits for all parties, as often as it is used.
+    pub(crate) fn wait(&self) {
+        let ticket = self.arrived.fetch_add(1, Ordering::SeqCst);
+        let wanted = (ticket / self.parties + 1) * self.parties;
+        while self.arrived.load(Ordering::SeqCst) < wanted {
+            std::hint::spin_loop();
+        }
+    }
+}
+
+/// Any call with one argument.
+pub(crate) fn call(nr: u64, argument: u64) {
+    let nr = i64::try_from(nr).expect("a call number");
+    // SAFETY: the tests pass numbers of calls that take no pointer, or that do not exist.
+    unsafe { libc::syscall(nr, argument) };
+}
+
+/// The call, always.
+pub(crate) fn getpid() {
+    call(libc::SYS_getpid as u64, 0);
+}
+
+/// `getpid` (20) by the gate of 32-bit programs.
+pub(crate) fn int80_getpid() {
+    let result: i64;
+    // SAFETY: the call takes no argument; the gate clobbers r8 to r11 on some kernels.
+    unsafe {
+        std::arch::asm!(
+            "int 0x80",
+            inlateout("rax") 20_i64 => result,
+            out("r8") _, out("r9") _, out("r10") _, out("r11") _,
+        );
+    }
+    assert!(result > 0, "this kernel has no 32-bit calls");
+}
+
+/// A child that runs this and ends.
+pub(crate) fn fork_child(body: impl FnOnce()) {
+    // SAFETY: the workloads that fork have one thread.
+    let pid = unsafe { libc::fork() };
+    assert!(pid >= 0, "fork failed");
+    if pid == 0 {
+        body();
+        exit_group();
+    }
+}
+
+/// Waits for any child.
+pub(crate) fn wait_child() {
+    // SAFETY: a null status is allowed.
+    let pid = unsafe { libc::wait4(-1, std::ptr::null_mut(), 0, std::ptr::null_mut()) };
+    assert!(pid > 0, "a child ends");
+}
+
+/// Ends the process with this one call.
+pub(crate) fn exit_group() -> ! {
+    // SAFETY: the call takes a number and does not return.
+    unsafe { libc::_exit(0) }
+}
+
+/// A handler for SIGUSR1 that does nothing, with interrupted calls restarted.
+pub(crate) fn on_signal_do_nothing() {
+    extern "C" fn nothing(_signal: libc::c_int) {}
+    // SAFETY: all zeros is a valid `sigaction`; the handler touches nothing.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = nothing as extern "C" fn(libc::c_int) as usize;
+        action.sa_flags = libc::SA_RESTART;
+        let result = libc::sigaction(libc::SIGUSR1, &raw const action, std::ptr::null_mut());
+        assert_eq!(result, 0);
+    }
+}
+
+/// `kill` to ourselves, with no call beside it.
+pub(crate) fn raise() {
+    // SAFETY: the signal has a handler.
+    unsafe {
+        libc::kill(
+            i32::try_from(std::process::id()).expect("a pid"),
+            libc::SIGUSR1,
+        )
+    };
+}
+
+/// SIGSTOP to ourselves.
+pub(crate) fn stop() {
+    // SAFETY: a stop has no effect on memory.
+    unsafe { libc::raise(libc::SIGSTOP) };
+}
+
+/// Replaces the program.
+pub(crate) fn exec(command: &[&str]) -> ! {
+    let owned: Vec<CString> = command
+        .iter()
+        .map(|arg| CString::new(*arg).expect("no zero byte"))
+        .collect();
+    let mut args: Vec<*const libc::c_char> = owned.iter().map(|arg| arg.as_ptr()).collect();
+    args.push(std::ptr::null());
+    // SAFETY: a list of C strings that ends with null.
+    unsafe { libc::execv(args[0], args.as_ptr()) };
+    panic!(
+        "cannot run {command:?}: {}",
+        std::io::Error::last_os_error()
+    );
+}
+
+/// A seccomp filter that refuses `getppid` with EPERM when its first argument is 1.
+pub(crate) fn refuse_getppid_of_one() {
+    let statement = |code: u32, k: u32| libc::sock_filter {
+        code: u16::try_from(code).expect("an opcode"),
+        jt: 0,
+        jf: 0,
+        k,
+    };
+    let jump = |k: u32, jf: u8| libc::sock_filter {
+        code: (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16,
+        jt: 0,
+        jf,
+        k,
+    };
+    let load = libc::BPF_LD | libc::BPF_W | libc::BPF_ABS;
+    let filter = [
+        statement(load, 0),
+        jump(GETPPID as u32, 3),
+        statement(load, 16),
+        jump(1, 1),
+        statement(libc::BPF_RET, libc::SECCOMP_RET_ERRNO | libc::EPERM as u32),
+        statement(libc::BPF_RET, libc::SECCOMP_RET_ALLOW),
+    ];
+    let program = libc::sock_fprog {
+        len: 6,
+        filter: filter.as_ptr().cast_mut(),
+    };
+    // SAFETY: the program lives until the kernel has copied it.
+    unsafe {
+        assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+        let result = libc::prctl(
+            libc::PR_SET_SECCOMP,
+            libc::SECCOMP_MODE_FILTER,
+            &raw const program,
+        );
+        assert_eq!(result, 0, "this kernel has no seccomp filters");
+    }
+}

@@ -1,0 +1,142 @@
+//! Runs a workload and profiles it; the process is gone when the test is, failed or not.
+
+use std::collections::BTreeMap;
+use std::io::{Read as _, Write as _};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use profiler::{Config, Session, Target};
+use recording::{CallRow, Detail, Profile};
+
+/// A workload that waits for its first byte.
+pub(crate) struct Workload {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    stdout: ChildStdout,
+}
+
+impl Workload {
+    pub(crate) fn start(args: &[&str]) -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_kernel-workload"))
+            .args(args)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        Self {
+            stdin: child.stdin.take(),
+            stdout: child.stdout.take().unwrap(),
+            child,
+        }
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Lets it go on.
+    pub(crate) fn go(&mut self) {
+        self.stdin.as_mut().unwrap().write_all(b".").unwrap();
+    }
+
+    /// Waits until it says that it is done.
+    pub(crate) fn await_byte(&mut self) {
+        let mut byte = [0];
+        self.stdout.read_exact(&mut byte).unwrap();
+    }
+
+    /// Waits until it has ended.
+    pub(crate) fn await_end(&mut self) {
+        self.child.wait().unwrap();
+    }
+
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Waits until every thread is blocked, so that a window begins with nothing on its way.
+    pub(crate) fn await_blocked(&self, threads: usize) {
+        await_until("all threads to block", || {
+            let tasks = std::fs::read_dir(format!("/proc/{}/task", self.pid())).unwrap();
+            let states = tasks.flatten().map(|task| {
+                let stat = std::fs::read_to_string(task.path().join("stat")).unwrap_or_default();
+                stat.rsplit(") ")
+                    .next()
+                    .unwrap_or_default()
+                    .starts_with('S')
+            });
+            let states: Vec<bool> = states.collect();
+            states.len() == threads && states.iter().all(|&blocked| blocked)
+        });
+    }
+}
+
+impl Drop for Workload {
+    fn drop(&mut self) {
+        let _killed = self.child.kill();
+        let _status = self.child.wait();
+    }
+}
+
+/// Profiles one go of a workload that says when it is done.
+pub(crate) fn profile(args: &[&str], detail: Detail) -> Profile {
+    profile_with(args, |pid| Config::new([Target::Pid(pid)], detail))
+}
+
+/// Profiles with a configuration made for the process.
+pub(crate) fn profile_with(args: &[&str], config: impl FnOnce(u32) -> Config) -> Profile {
+    let mut workload = Workload::start(args);
+    let mut session = attach(config(workload.pid()));
+    session.open(true).unwrap();
+    workload.go();
+    workload.await_byte();
+    session.close(true).unwrap()
+}
+
+/// Attaches, or fails the test with what is missing.
+pub(crate) fn attach(config: Config) -> Session {
+    Session::attach(config).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Profiles a workload that ends by itself.
+pub(crate) fn profile_to_end(args: &[&str], threads: usize, config: fn(u32) -> Config) -> Profile {
+    let mut workload = Workload::start(args);
+    workload.await_blocked(threads);
+    let mut session = attach(config(workload.pid()));
+    session.open(true).unwrap();
+    workload.go();
+    workload.await_end();
+    await_until("the target to end", || session.target_ended());
+    session.close(false).unwrap()
+}
+
+/// The row of a call that must be there.
+pub(crate) fn row<'a>(profile: &'a Profile, name: &str) -> &'a CallRow {
+    let row = profile.calls.iter().find(|row| row.name == name);
+    row.unwrap_or_else(|| panic!("no {name} among {:?}", counts(profile)))
+}
+
+/// Every call that returned, with its count.
+pub(crate) fn counts(profile: &Profile) -> BTreeMap<&str, u64> {
+    let made = profile.calls.iter().filter(|row| row.count > 0);
+    made.map(|row| (row.name.as_str(), row.count)).collect()
+}
+
+/// Every error, by call and name.
+pub(crate) fn errors(profile: &Profile) -> BTreeMap<(&str, &str), u64> {
+    let rows = profile.calls.iter();
+    rows.flat_map(|row| {
+        let errors = row.errors.iter();
+        errors.map(|(error, &count)| ((row.name.as_str(), error.as_str()), count))
+    })
+    .collect()
+}
+
+/// Waits for a condition that is certain to come; fails loudly if it does not.
+pub(crate) fn await_until(what: &str, mut condition: impl FnMut() -> bool) {
+    let begun = std::time::Instant::now();
+    while !condition() {
+        assert!(begun.elapsed().as_secs() < 20, "waited in vain for {what}");
+        std::thread::yield_now();
+    }
+}
