@@ -165,6 +165,7 @@ fn deadline_leaves_requests_unfinished() {
 #[test]
 fn slow_server_has_no_failures() {
     let server = Server::start(|exchange| {
+        // sleeps: a slow server.
         std::thread::sleep(Duration::from_millis(20));
         exchange.send(OK);
         Then::Keep
