@@ -8,6 +8,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
+use tempfile::TempDir;
 
 use super::{Setting, cpus};
 use crate::command::{self, Guarded};
@@ -18,16 +19,18 @@ pub(crate) struct Server {
     pub(crate) name: &'static str,
     pub(crate) url: String,
     child: Guarded,
-    /// Configuration and file of nginx; removed after it has ended.
-    _folder: Option<tempfile::TempDir>,
+    /// The file to serve, and the configuration of nginx; removed after it has ended.
+    _folder: TempDir,
 }
 
 impl Server {
     /// nginx where it is installed, else the built-in server.
     pub(crate) fn start(setting: &Setting) -> Result<Self> {
+        let folder = tempfile::tempdir().context("failed to make a temporary folder")?;
+        fs::write(folder.path().join("body"), "0").context("failed to write the file to serve")?;
         match command::find("nginx", &["/usr/sbin".into()]) {
-            Some(nginx) => Self::start_nginx(setting, &nginx),
-            None => Self::start_built_in(setting),
+            Some(nginx) => Self::start_nginx(setting, &nginx, folder),
+            None => Self::start_built_in(setting, folder),
         }
     }
 
@@ -35,9 +38,7 @@ impl Server {
         self.child.pid()
     }
 
-    fn start_nginx(setting: &Setting, nginx: &Path) -> Result<Self> {
-        let folder = tempfile::tempdir().context("failed to make a temporary folder")?;
-        fs::write(folder.path().join("body"), "0").context("failed to write the file to serve")?;
+    fn start_nginx(setting: &Setting, nginx: &Path, folder: TempDir) -> Result<Self> {
         // The port is free when it is asked for, and may be taken before nginx has it.
         for _attempt in 0..5 {
             let port = free_port()?;
@@ -58,17 +59,18 @@ impl Server {
                     name: "nginx",
                     url: format!("http://127.0.0.1:{port}/body"),
                     child,
-                    _folder: Some(folder),
+                    _folder: folder,
                 });
             }
         }
         bail!("nginx does not start; what it said stands above");
     }
 
-    fn start_built_in(setting: &Setting) -> Result<Self> {
+    fn start_built_in(setting: &Setting, folder: TempDir) -> Result<Self> {
         let mut command = cpus::pinned(setting.server_cpu, &setting.whyfast);
         command
-            .args(["testserver", "--style", "sendfile"])
+            .args(["testserver", "--style", "sendfile", "--file"])
+            .arg(folder.path().join("body"))
             .stdout(Stdio::piped());
         let mut child = Guarded::spawn(&mut command)?;
         let stdout = child.child.stdout.take().context("stdout is a pipe")?;
@@ -82,7 +84,7 @@ impl Server {
             name: "testserver",
             url: url.to_owned(),
             child,
-            _folder: None,
+            _folder: folder,
         })
     }
 }
