@@ -47,6 +47,7 @@ fn serve() -> u16 {
     std::thread::spawn(move || {
         while let Ok((mut stream, _)) = listener.accept() {
             std::thread::spawn(move || {
+                stream.set_nodelay(true).unwrap();
                 let mut request = [0; 4096];
                 let mut response =
                     *b"HTTP/1.1 200 OK\r\nX-Number: 0000000000\r\nContent-Length: 2\r\n\r\nok";
