@@ -78,7 +78,10 @@ mod tests {
         std::fs::create_dir_all(&mounts[0]).unwrap();
         std::fs::write(group.join(MEMBERS), "12\n7\n").unwrap();
         for path in [Path::new("web/nginx"), Path::new("/web/nginx"), &group] {
-            assert_eq!(folders_under(path, &mounts).unwrap(), [group.clone()]);
+            assert_eq!(
+                folders_under(path, &mounts).unwrap(),
+                std::slice::from_ref(&group)
+            );
         }
         let error = folders_under(Path::new("/web/h2o"), &mounts).unwrap_err();
         let ProfilerError::NoSuchCgroup { tried, .. } = error else {

@@ -27,6 +27,7 @@
 
 mod btf;
 mod cgroup;
+mod closed_window;
 mod config;
 mod delta;
 mod error;
@@ -36,7 +37,7 @@ mod processes;
 mod session;
 mod snapshot;
 mod source;
-#[allow(unsafe_code, reason = "the one module that needs it")]
+#[expect(unsafe_code, reason = "the one module that needs it")]
 mod sys;
 mod target;
 mod tracked;

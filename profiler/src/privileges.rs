@@ -112,7 +112,7 @@ fn read(path: &str) -> Option<String> {
     Some(text.trim().to_owned())
 }
 
-/// `PROC_PID_INIT_INO`, include/linux/proc_ns.h.
+/// `PROC_PID_INIT_INO` of `include/linux/proc_ns.h`.
 const INITIAL_PID_NAMESPACE: &str = "pid:[4026531836]";
 
 #[cfg(test)]

@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use profiler_common::{PENDING, TARGET};
-use recording::{Abi, Detail, NotMeasured, OwnCost, Profile, ProfileSlice, Warning, Window};
+use recording::{Abi, Profile, ProfileSlice};
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::delta::{Delta, RowNames};
+use crate::closed_window::{ClosedWindow, slice_between};
+use crate::delta::RowNames;
 use crate::in_flight::InFlight;
 use crate::processes::{self, ProcessInfo};
 use crate::snapshot::{Snapshot, number_of_row};
@@ -119,14 +120,8 @@ impl Session {
         self.tick();
         let snapshot = self.snapshot();
         let window = self.window.as_mut().ok_or(ProfilerError::NotOpen)?;
-        let delta = Delta::between(&window.last, &snapshot);
-        let slice = ProfileSlice {
-            window: Window {
-                start_ns: window.last.end_ns,
-                end_ns: snapshot.end_ns,
-            },
-            calls: row_names(&self.source.tables()).slice_calls(&delta, self.config.detail),
-        };
+        let names = row_names(&self.source.tables());
+        let slice = slice_between(&window.last, &snapshot, &names, self.config.detail);
         window.last = snapshot;
         window.slices.push(slice.clone());
         Ok(slice)
@@ -142,14 +137,24 @@ impl Session {
         self.tick();
         let in_flight_at_end = self.in_flight();
         let window = self.window.take().ok_or(ProfilerError::NotOpen)?;
-        let facts = ClosedWindow {
+        let (processes, cpu_ns) = self.tracked.close_window();
+        let closed = ClosedWindow {
+            detail: self.config.detail,
+            follow: self.config.follow,
             was_quiet: window.was_quiet && was_quiet,
-            reader_cpu_ns: own_cpu_ns.saturating_sub(window.own_cpu_ns),
-            window,
+            start: window.start,
+            last: window.last,
             end,
+            slices: window.slices,
+            in_flight_at_start: window.in_flight,
             in_flight_at_end,
+            processes,
+            cpu_ns,
+            reader_cpu_ns: own_cpu_ns.saturating_sub(window.own_cpu_ns),
+            map_bytes: self.source.map_bytes(),
+            attach_ns: self.attach_ns,
         };
-        Ok(self.profile(facts))
+        Ok(closed.into_profile(&row_names(&self.source.tables())))
     }
 
     /// Whether every process of the target has ended; a name or a control group can gain others.
@@ -276,71 +281,6 @@ impl Session {
         }
         (snapshot, false)
     }
-
-    fn profile(&mut self, closed: ClosedWindow) -> Profile {
-        let detail = self.config.detail;
-        let ClosedWindow { window, end, .. } = closed;
-        let delta = Delta::between(&window.start, &end);
-        let tables = self.source.tables();
-        let names = row_names(&tables);
-        let mut slices = window.slices;
-        if !slices.is_empty() {
-            let rest = Delta::between(&window.last, &end);
-            slices.push(ProfileSlice {
-                window: Window {
-                    start_ns: window.last.end_ns,
-                    end_ns: end.end_ns,
-                },
-                calls: names.slice_calls(&rest, detail),
-            });
-        }
-        let (processes, cpu_ns) = self.tracked.close_window();
-        let mut not_measured = Vec::new();
-        if detail == Detail::Floor {
-            not_measured.push(calls_not_measured());
-        }
-        if cpu_ns.is_none() {
-            not_measured.push(cpu_not_measured());
-        }
-        if window.in_flight.hidden || closed.in_flight_at_end.hidden {
-            not_measured.push(in_flight_not_measured());
-        }
-        Profile {
-            detail,
-            window: Window {
-                start_ns: window.start.end_ns,
-                end_ns: end.end_ns,
-            },
-            boundary_ns: copy_ns(&window.start) + copy_ns(&end),
-            processes,
-            follow: self.config.follow,
-            calls: names.call_rows(&delta, detail, &closed.in_flight_at_end.calls),
-            waits: names.wait_rows(&delta, detail),
-            in_flight_at_start: window.in_flight.calls,
-            in_flight_at_end: closed.in_flight_at_end.calls,
-            cpu_ns,
-            lost: delta.lost(),
-            cost: OwnCost {
-                target_events: delta.count() * events_per_call(detail),
-                reader_cpu_ns: closed.reader_cpu_ns,
-                map_bytes: self.source.map_bytes(),
-                attach_ns: self.attach_ns,
-            },
-            slices,
-            ended_early: None,
-            not_measured,
-            warnings: warnings(&delta, closed.was_quiet),
-        }
-    }
-}
-
-/// What is known when a window has been closed.
-struct ClosedWindow {
-    window: OpenWindow,
-    end: Snapshot,
-    was_quiet: bool,
-    in_flight_at_end: InFlight,
-    reader_cpu_ns: u64,
 }
 
 /// The processes of each target with the flag that they get.
@@ -386,64 +326,6 @@ fn row_names<'a>(tables: &Tables<'a>) -> RowNames<impl Fn(u32) -> Option<(u32, b
     }
 }
 
-/// Programs that run for a call.
-fn events_per_call(detail: Detail) -> u64 {
-    match detail {
-        Detail::Floor | Detail::Times => 2,
-        Detail::Counts => 1,
-    }
-}
-
-fn warnings(delta: &Delta, was_quiet: bool) -> Vec<Warning> {
-    let mut warnings = Vec::new();
-    if !was_quiet {
-        warnings.push(Warning {
-            code: "not_quiet".into(),
-            text: "the target went on making system calls for a second at an edge of the window: \
-                   calls of other work are in the counts"
-                .into(),
-        });
-    }
-    if delta.calls.contains_key(&IO_URING_ENTER) {
-        warnings.push(Warning {
-            code: "io_uring".into(),
-            text: "the target uses io_uring: operations that it submits that way are not system \
-                   calls and are not counted"
-                .into(),
-        });
-    }
-    warnings
-}
-
-fn calls_not_measured() -> NotMeasured {
-    NotMeasured {
-        what: "system calls".into(),
-        why: "detail floor attaches empty programs, to show what any programs cost".into(),
-        remedy: Some("use --detail counts".into()),
-    }
-}
-
-fn cpu_not_measured() -> NotMeasured {
-    NotMeasured {
-        what: "CPU time".into(),
-        why: "a process of the target ended during the window, before its clock could be read"
-            .into(),
-        remedy: None,
-    }
-}
-
-fn in_flight_not_measured() -> NotMeasured {
-    NotMeasured {
-        what: "calls in flight".into(),
-        why: "/proc/PID/task/TID/syscall may not be read without CAP_SYS_PTRACE".into(),
-        remedy: Some("run with sudo".into()),
-    }
-}
-
-fn copy_ns(snapshot: &Snapshot) -> u64 {
-    snapshot.end_ns.saturating_sub(snapshot.start_ns)
-}
-
 fn own_cpu_ns() -> u64 {
     process_cpu_ns(std::process::id()).expect("our own process exists")
 }
@@ -461,8 +343,112 @@ fn duration_ns(duration: Duration) -> u64 {
 }
 
 const PID_MAX: &str = "/proc/sys/kernel/pid_max";
-/// The same number in every table: arch/x86/entry/syscalls, include/uapi/asm-generic/unistd.h.
-const IO_URING_ENTER: u32 = 426;
 /// As the wire protocol promises.
 const QUIET_FOR: Duration = Duration::from_millis(1);
 const QUIET_WITHIN: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests {
+    use recording::Detail;
+
+    use super::*;
+    use crate::source::replay::{PID_MAX, Replay};
+
+    /// `getppid`.
+    const ROW: u32 = 110;
+
+    /// A session over counters in memory, whose target is a child that sleeps.
+    fn session() -> (Session, std::process::Child) {
+        let child = std::process::Command::new("sleep")
+            .arg("1000")
+            .spawn()
+            .unwrap();
+        let config = Config::new([Target::Pid(child.id())], Detail::Counts);
+        let mut session = Session::over(config, Box::new(Replay::new(PID_MAX)));
+        session
+            .begin(&[(BTreeSet::from([child.id()]), TARGET)])
+            .unwrap();
+        (session, child)
+    }
+
+    fn end(mut child: std::process::Child) {
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    /// A window has the process, its CPU time, and no call where none was made.
+    #[test]
+    fn empty_window() {
+        let (mut session, child) = session();
+        let at_ns = session.open(true).unwrap();
+        let profile = session.close(true).unwrap();
+        end(child);
+        assert_eq!(profile.window.start_ns, at_ns);
+        assert!(profile.window.length_ns() >= 1_000_000);
+        assert_eq!(profile.processes.len(), 1);
+        assert!(profile.calls.iter().all(|call| call.count == 0));
+        assert!(profile.cpu_ns.is_some() && profile.slices.is_empty());
+        assert_eq!(profile.cost.map_bytes, 4096);
+        assert_eq!(profile.warnings, []);
+    }
+
+    /// A window must be open to be sliced or closed.
+    #[test]
+    fn windows_must_be_open() {
+        let (mut session, child) = session();
+        let slice = session.slice();
+        let close = session.close(false);
+        end(child);
+        assert!(matches!(slice, Err(ProfilerError::NotOpen)));
+        assert!(matches!(close, Err(ProfilerError::NotOpen)));
+    }
+
+    /// A process whose flag says that it ended is not alive, and its CPU time is not known.
+    #[test]
+    fn ended_target() {
+        let (mut session, child) = session();
+        session.open(false).unwrap();
+        assert!(!session.target_ended());
+        let tables = session.source.tables();
+        tables.set_flags(child.id(), profiler_common::ENDED);
+        tables
+            .events
+            .ends
+            .store(1, std::sync::atomic::Ordering::Relaxed);
+        assert!(session.target_ended());
+        let profile = session.close(false).unwrap();
+        end(child);
+        assert!(profile.processes[0].ended);
+        assert_eq!(profile.cpu_ns, None);
+        assert_eq!(profile.not_measured[0].what, "CPU time");
+    }
+
+    /// A target that never rests is said to be not quiet, and is measured all the same.
+    #[test]
+    fn never_quiet() {
+        let config = Config::new([Target::Pid(1)], Detail::Counts);
+        let mut session = Session::over(config, Box::new(Busy(Replay::new(8))));
+        session.open(true).unwrap();
+        let profile = session.close(false).unwrap();
+        assert_eq!(profile.warnings[0].code, "not_quiet");
+    }
+
+    /// Makes a call whenever one looks.
+    #[derive(Debug)]
+    struct Busy(Replay);
+
+    impl CounterSource for Busy {
+        fn tables(&self) -> Tables<'_> {
+            self.0.call(0, ROW, 1, 100);
+            self.0.tables()
+        }
+
+        fn recursion_misses(&self) -> u64 {
+            self.0.recursion_misses()
+        }
+
+        fn map_bytes(&self) -> u64 {
+            self.0.map_bytes()
+        }
+    }
+}

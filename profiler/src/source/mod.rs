@@ -2,6 +2,8 @@
 
 mod bpf;
 mod object;
+#[cfg(test)]
+pub(crate) mod replay;
 
 pub use bpf::loaded_programs;
 pub(crate) use bpf::{Bpf, LoadPlan};

@@ -1,6 +1,7 @@
 //! The embedded object of this architecture, and which version of the shared types it was built
 //! from.
 
+use std::fmt::Write as _;
 use std::sync::LazyLock;
 
 use profiler_common::{ABI_MAGIC, ABI_VERSION};
@@ -17,8 +18,11 @@ pub(crate) fn object() -> Option<&'static [u8]> {
 pub fn bpf_object_sha256() -> Option<&'static str> {
     static SHA256: LazyLock<Option<String>> = LazyLock::new(|| {
         OBJECT.map(|object| {
-            let digest = Sha256::digest(object);
-            digest.iter().map(|byte| format!("{byte:02x}")).collect()
+            let mut hex = String::new();
+            for byte in Sha256::digest(object) {
+                write!(hex, "{byte:02x}").expect("writing to a string cannot fail");
+            }
+            hex
         })
     });
     SHA256.as_deref()

@@ -3,6 +3,8 @@
 //! Needs root and BTF: `cargo test -p profiler --features kernel-tests --test kernel -- \
 //! --test-threads=1`. Without privileges every test fails with what is missing.
 
+#![expect(clippy::unwrap_used, reason = "a helper that fails fails its test")]
+
 mod counts;
 mod lifecycle;
 mod limits;

@@ -5,10 +5,10 @@
 
 #![deny(unsafe_code)]
 
-#[allow(unsafe_code, reason = "the one module that needs it")]
+#[expect(unsafe_code, reason = "the one module that needs it")]
 mod raw;
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::time::Duration;
 
 use profiler::{Config, Session, Target};
@@ -172,7 +172,7 @@ fn interrupted() {
 /// Threads that are inside `poll` when the process ends.
 fn die_in_poll(threads: u64) {
     for _ in 0..threads {
-        std::thread::spawn(|| poll_forever());
+        std::thread::spawn(poll_forever);
     }
     wait();
     raw::exit_group();
@@ -298,6 +298,7 @@ fn epoll_turns() {
 
 fn sleep(milliseconds: u64) {
     wait();
+    // sleeps: a call that is seen while it is in flight.
     std::thread::sleep(Duration::from_millis(milliseconds));
     done();
 }

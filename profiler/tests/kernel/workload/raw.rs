@@ -43,6 +43,7 @@ pub(crate) fn getpid() {
 }
 
 /// `getpid` (20) by the gate of 32-bit programs.
+#[cfg(target_arch = "x86_64")]
 pub(crate) fn int80_getpid() {
     let result: i64;
     // SAFETY: the call takes no argument; the gate clobbers r8 to r11 on some kernels.
@@ -54,6 +55,12 @@ pub(crate) fn int80_getpid() {
         );
     }
     assert!(result > 0, "this kernel has no 32-bit calls");
+}
+
+/// Other architectures have no such gate in 64-bit programs.
+#[cfg(not(target_arch = "x86_64"))]
+pub(crate) fn int80_getpid() {
+    panic!("no gate of 32-bit programs on this architecture");
 }
 
 /// A child that runs this and ends.
@@ -104,10 +111,15 @@ pub(crate) fn raise() {
     };
 }
 
-/// SIGSTOP to ourselves.
+/// SIGSTOP to ourselves, with no call after it.
 pub(crate) fn stop() {
     // SAFETY: a stop has no effect on memory.
-    unsafe { libc::raise(libc::SIGSTOP) };
+    unsafe {
+        libc::kill(
+            i32::try_from(std::process::id()).expect("a pid"),
+            libc::SIGSTOP,
+        )
+    };
 }
 
 /// Replaces the program.
@@ -135,15 +147,13 @@ pub(crate) fn refuse_getppid_of_one() {
         k,
     };
     let jump = |k: u32, jf: u8| libc::sock_filter {
-        code: (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16,
-        jt: 0,
         jf,
-        k,
+        ..statement(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, k)
     };
     let load = libc::BPF_LD | libc::BPF_W | libc::BPF_ABS;
     let filter = [
         statement(load, 0),
-        jump(GETPPID as u32, 3),
+        jump(u32::try_from(GETPPID).expect("a call number"), 3),
         statement(load, 16),
         jump(1, 1),
         statement(libc::BPF_RET, libc::SECCOMP_RET_ERRNO | libc::EPERM as u32),

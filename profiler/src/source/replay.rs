@@ -1,0 +1,137 @@
+//! Counters in ordinary memory, for tests of everything above the kernel: it does to the tables what
+//! the programs would.
+
+use std::array::from_fn;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+
+use profiler_common::{
+    CountRow, EAGAIN, EndRow, ErrnoRow, Events, FIRST_RESTART_ERRNO, Kind, ROWS, StartSlot,
+    TARGETS_PER_ENTRY, TIME_BUCKETS, TargetEntry, TimeRow, UNKNOWN_ROWS, UnknownEntry,
+    WAIT_BUCKETS, WAIT_ROWS, WaitRow, errno_slot, log2_bucket,
+};
+
+use super::{CounterSource, Tables};
+use crate::snapshot::kind_of_row;
+
+/// Tables of a machine with [`CPUS`] CPUs.
+#[derive(Debug)]
+pub(crate) struct Replay {
+    counts: Vec<CountRow>,
+    ends: Vec<EndRow>,
+    errnos: Vec<ErrnoRow>,
+    events: Events,
+    starts: Vec<StartSlot>,
+    targets: Vec<TargetEntry>,
+    times: Vec<TimeRow>,
+    unknowns: Vec<UnknownEntry>,
+    waits: Vec<WaitRow>,
+}
+
+impl Replay {
+    /// Process ids below `pid_max` have room.
+    pub(crate) fn new(pid_max: u32) -> Self {
+        Self {
+            counts: table(CPUS * ROWS, CountRow::default),
+            ends: table(ROWS, EndRow::default),
+            errnos: table(ROWS, || ErrnoRow {
+                slots: from_fn(|_| AtomicU64::default()),
+            }),
+            events: Events::default(),
+            starts: table(pid_max, || StartSlot(AtomicU64::default())),
+            targets: table(pid_max / TARGETS_PER_ENTRY, TargetEntry::default),
+            times: table(CPUS * ROWS, || TimeRow {
+                ns_total: AtomicU64::default(),
+                ns_max: AtomicU64::default(),
+                ns_min_inverted: AtomicU64::default(),
+                buckets: from_fn(|_| AtomicU64::default()),
+            }),
+            unknowns: table(UNKNOWN_ROWS, UnknownEntry::default),
+            waits: table(CPUS * WAIT_ROWS, || WaitRow {
+                wakes: AtomicU64::default(),
+                events: AtomicU64::default(),
+                timeouts: AtomicU64::default(),
+                interrupted: AtomicU64::default(),
+                buckets: from_fn(|_| AtomicU64::default()),
+            }),
+        }
+    }
+
+    /// A call that returned after `ns`.
+    pub(crate) fn call(&self, cpu: u32, row: u32, ret: i64, ns: u64) {
+        let counts = &self.counts[(cpu * ROWS + row) as usize];
+        add(&counts.count, 1);
+        if let Ok(errno) = u64::try_from(-ret)
+            && errno > 0
+        {
+            add(&counts.errors, 1);
+            if errno == EAGAIN {
+                add(&counts.again, 1);
+            } else {
+                add(&self.errnos[row as usize].slots[errno_slot(errno)], 1);
+            }
+        } else if matches!(kind_of_row(row), Kind::Bytes) {
+            add(&counts.bytes, ret.unsigned_abs());
+        } else if let Kind::Wait(index) = kind_of_row(row) {
+            let wait = &self.waits[(cpu * WAIT_ROWS + index) as usize];
+            if ret == 0 {
+                add(&wait.timeouts, 1);
+            } else {
+                add(&wait.wakes, 1);
+                add(&wait.events, ret.unsigned_abs());
+                add(
+                    &wait.buckets[log2_bucket(ret.unsigned_abs(), WAIT_BUCKETS)],
+                    1,
+                );
+            }
+        }
+        let times = &self.times[(cpu * ROWS + row) as usize];
+        add(&times.ns_total, ns);
+        times.ns_max.fetch_max(ns, Relaxed);
+        times.ns_min_inverted.fetch_max(!ns, Relaxed);
+        add(&times.buckets[log2_bucket(ns, TIME_BUCKETS)], 1);
+    }
+
+    /// A call that was counted as -512 and then its thread ended.
+    pub(crate) fn die_in(&self, cpu: u32, row: u32) {
+        self.call(cpu, row, -FIRST_RESTART_ERRNO.cast_signed(), 1);
+        add(&self.ends[row as usize].died[0], 1);
+    }
+}
+
+impl CounterSource for Replay {
+    fn tables(&self) -> Tables<'_> {
+        Tables {
+            counts: &self.counts,
+            ends: &self.ends,
+            errnos: &self.errnos,
+            events: &self.events,
+            starts: &self.starts,
+            targets: &self.targets,
+            times: &self.times,
+            unknowns: &self.unknowns,
+            waits: &self.waits,
+        }
+    }
+
+    fn recursion_misses(&self) -> u64 {
+        0
+    }
+
+    fn map_bytes(&self) -> u64 {
+        4096
+    }
+}
+
+fn table<T>(entries: u32, entry: impl Fn() -> T) -> Vec<T> {
+    (0..entries).map(|_| entry()).collect()
+}
+
+fn add(counter: &AtomicU64, by: u64) {
+    counter.fetch_add(by, Relaxed);
+}
+
+/// CPUs of the machine.
+pub(crate) const CPUS: u32 = 3;
+/// The largest that Linux has: tests put their own process in.
+pub(crate) const PID_MAX: u32 = 1 << 22;
