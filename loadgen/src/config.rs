@@ -1,5 +1,6 @@
 //! What is asked of a load, and whether it makes sense.
 
+use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
@@ -33,6 +34,9 @@ pub struct Config {
     pub timeout: Duration,
     /// Length of the slices that the window is reported in; `None` makes it one slice.
     pub slice_interval: Option<Duration>,
+    /// Local addresses to connect from, in turn, where one has too few ports; empty leaves the
+    /// choice to the kernel.
+    pub source_addresses: Vec<IpAddr>,
     /// CPUs for the client threads, one each in turn; empty leaves them to the scheduler.
     pub cpus: Vec<usize>,
     /// Lock-step: wait for permission between warm-up and window and after the window, with
@@ -151,6 +155,7 @@ impl Config {
             expected_statuses: vec![200..=399],
             timeout: Duration::from_secs(10),
             slice_interval: None,
+            source_addresses: Vec::new(),
             cpus: Vec::new(),
             barriers: false,
         }

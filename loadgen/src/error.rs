@@ -56,6 +56,15 @@ pub enum LoadError {
         /// The resolver's answer.
         reason: std::io::Error,
     },
+    /// No source address is of the family of the target.
+    #[error(
+        "no source address can reach {}: IPv4 and IPv6 addresses do not mix, give one of the same kind",
+        list(addresses)
+    )]
+    SourceFamily {
+        /// The addresses of the target.
+        addresses: Vec<SocketAddr>,
+    },
     /// Not one connection could be opened.
     #[error("cannot connect to {}: {errno}; {}", list(addresses), remedy(*errno))]
     Unreachable {
@@ -70,7 +79,7 @@ impl LoadError {
     /// The exit code that it ends the program with.
     pub fn exit_code(&self) -> u8 {
         match self {
-            Self::Config(_) => exit_code::USAGE,
+            Self::Config(_) | Self::SourceFamily { .. } => exit_code::USAGE,
             Self::Affinity { .. } | Self::FileLimit { .. } => exit_code::CANNOT_MEASURE,
             Self::Os { .. } | Self::Resolve { .. } | Self::Unreachable { .. } => exit_code::FAILED,
         }

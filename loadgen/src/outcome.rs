@@ -160,8 +160,8 @@ fn warnings(config: &Config, outcome: &Outcome, tally: &Tally, busiest: f64) -> 
     if no_address > 0 {
         let text = format!(
             "{no_address} connections found no free local port: closed ones hold theirs for a minute (TIME_WAIT). \
-             Widen net.ipv4.ip_local_port_range, make more requests per connection, or spread the load over \
-             several source addresses (bound with IP_BIND_ADDRESS_NO_PORT)"
+             Make more requests per connection, widen net.ipv4.ip_local_port_range, or give several source \
+             addresses (each has the whole range, as they are bound with IP_BIND_ADDRESS_NO_PORT)"
         );
         warn("no_local_port", text);
     }

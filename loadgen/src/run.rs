@@ -1,5 +1,6 @@
 //! A run from its first connection to its result: the coordinating thread.
 
+use std::net::SocketAddr;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -17,19 +18,17 @@ use crate::limits;
 use crate::outcome::{self, Outcome};
 use crate::schedule::Budget;
 use crate::slices::SliceBoard;
+use crate::target::Target;
 use crate::worker::Plan;
 
 /// Runs a load. Failures of requests are part of the result; an error means that there is none.
 pub fn run(config: &Config, control: &mut dyn Control) -> Result<Load, LoadError> {
     let (target, request) = config.checked()?;
     limits::ensure_descriptors(config.connections, config.threads)?;
-    let addresses = target.resolve().map_err(|reason| LoadError::Resolve {
-        host: target.host.clone(),
-        reason,
-    })?;
     let plan = Arc::new(Plan {
         request,
-        addresses,
+        addresses: addresses(config, &target)?,
+        sources: config.source_addresses.clone(),
         timeout_ns: nanoseconds(config.timeout),
         requests_per_connection: config.requests_per_connection.unwrap_or(u64::MAX),
         expected: expected(config),
@@ -140,7 +139,10 @@ impl Conductor<'_> {
     fn open_and_warm_up(&mut self) -> Result<ControlFlow<(), u64>, LoadError> {
         let threads = self.config.threads;
         self.wait_for(|conductor| conductor.opened == threads)?;
-        if let (0, Some(errno), None) = (self.open, self.open_failure, &self.ended_early) {
+        if self.is_stopped()? {
+            return Ok(ControlFlow::Break(()));
+        }
+        if let (0, Some(errno)) = (self.open, self.open_failure) {
             let addresses = self.plan.addresses.clone();
             return Err(LoadError::Unreachable { addresses, errno });
         }
@@ -321,6 +323,27 @@ impl Conductor<'_> {
     fn emit(&mut self, slice: LoadSlice) {
         self.control.slice(&slice);
         self.slices.push(slice);
+    }
+}
+
+/// The addresses of the target that can be reached from the asked source addresses.
+fn addresses(config: &Config, target: &Target) -> Result<Vec<SocketAddr>, LoadError> {
+    let mut addresses = target.resolve().map_err(|reason| LoadError::Resolve {
+        host: target.host.clone(),
+        reason,
+    })?;
+    let sources = &config.source_addresses;
+    let has_source = |address: &SocketAddr| {
+        sources.is_empty()
+            || sources
+                .iter()
+                .any(|source| source.is_ipv4() == address.is_ipv4())
+    };
+    if addresses.iter().any(has_source) {
+        addresses.retain(has_source);
+        Ok(addresses)
+    } else {
+        Err(LoadError::SourceFamily { addresses })
     }
 }
 

@@ -2,8 +2,10 @@
 #![expect(unsafe_code, reason = "system calls that no safe crate wraps")]
 
 use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd as _, OwnedFd};
 
 use recording::CpuTime;
+use rustix::io::Errno;
 
 /// User and system time of the calling thread.
 pub(crate) fn thread_rusage() -> CpuTime {
@@ -16,6 +18,27 @@ pub(crate) fn thread_rusage() -> CpuTime {
     CpuTime {
         user_ns: timeval_ns(usage.ru_utime),
         system_ns: timeval_ns(usage.ru_stime),
+    }
+}
+
+/// Lets `connect` choose the local port instead of `bind`.
+pub(crate) fn bind_address_no_port(socket: &OwnedFd) -> Result<(), Errno> {
+    let on: libc::c_int = 1;
+    let length = libc::socklen_t::try_from(size_of_val(&on)).expect("an int is small");
+    // SAFETY: the descriptor is open for as long as it is borrowed, and the pointer and the length
+    // describe an int that outlives the call.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::IPPROTO_IP,
+            libc::IP_BIND_ADDRESS_NO_PORT,
+            (&raw const on).cast(),
+            length,
+        )
+    };
+    match result {
+        0 => Ok(()),
+        _ => Err(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::INVAL)),
     }
 }
 

@@ -26,7 +26,7 @@ pub enum UrlError {
         scheme: String,
     },
     /// No scheme.
-    #[error("no scheme in {url:?}: write http://{url}")]
+    #[error("no scheme in {url:?}: put http:// in front of it")]
     NoScheme {
         /// What was given.
         url: String,
@@ -241,7 +241,7 @@ mod tests {
         };
         check("https://h/", "TLS is not implemented");
         check("ftp://h/", "\"ftp\" is not supported");
-        check("localhost:80/", "write http://localhost:80/");
+        check("localhost:80/", "put http:// in front");
         check("h/?u=https://x", "no scheme");
         check("http://", "no host");
         check("http:///p", "no host");

@@ -1,16 +1,19 @@
 //! Connections: opening them, what it means when they end, and when to try again.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use recording::FailureClass;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, ipproto, socket_with, sockopt};
+use rustix::net::{
+    AddressFamily, SocketFlags, SocketType, bind, connect, ipproto, socket_with, sockopt,
+};
 
 use crate::clock;
 use crate::crew::Notice;
 use crate::http1::EndOfInput;
+use crate::sys;
 use crate::tally::{self, FailurePhase, class_of};
 
 use super::{Stage, Worker};
@@ -63,7 +66,9 @@ impl Worker {
         slot.served = 0;
         let at = (self.address + slot.tried) % self.plan.addresses.len();
         let token = u64::from(slot.generation) << 32 | index as u64;
-        match open(&self.epoll, self.plan.addresses[at], token) {
+        let address = self.plan.addresses[at];
+        let source = source(&self.plan.sources, address, index);
+        match open(&self.epoll, address, source, token) {
             Ok(socket) => {
                 slot.socket = Some(socket);
                 let due_ns = slot.since_ns + self.plan.timeout_ns;
@@ -224,8 +229,24 @@ impl Worker {
     }
 }
 
+/// The local address for a slot, of the family of `address`; the kernel's choice where there is none.
+fn source(sources: &[IpAddr], address: SocketAddr, index: usize) -> Option<IpAddr> {
+    let fitting = || {
+        sources
+            .iter()
+            .filter(|source| source.is_ipv4() == address.is_ipv4())
+    };
+    let count = fitting().count();
+    fitting().nth(index % count.max(1)).copied()
+}
+
 /// A socket on its way to `address`, registered for all that it will ever need.
-fn open(epoll: &OwnedFd, address: SocketAddr, token: u64) -> Result<OwnedFd, Errno> {
+fn open(
+    epoll: &OwnedFd,
+    address: SocketAddr,
+    source: Option<IpAddr>,
+    token: u64,
+) -> Result<OwnedFd, Errno> {
     let family = match address {
         SocketAddr::V4(_) => AddressFamily::INET,
         SocketAddr::V6(_) => AddressFamily::INET6,
@@ -234,6 +255,12 @@ fn open(epoll: &OwnedFd, address: SocketAddr, token: u64) -> Result<OwnedFd, Err
     let socket = socket_with(family, SocketType::STREAM, flags, Some(ipproto::TCP))?;
     // The tail of a large request must not wait for an acknowledgement.
     sockopt::set_tcp_nodelay(&socket, true)?;
+    if let Some(source) = source {
+        // The port is chosen by connect, which knows the other end: every address gets the whole
+        // range once per destination, not once.
+        sys::bind_address_no_port(&socket)?;
+        bind(&socket, &SocketAddr::new(source, 0))?;
+    }
     match connect(&socket, &address) {
         Ok(()) | Err(Errno::INPROGRESS) => {}
         Err(errno) => return Err(errno),

@@ -13,7 +13,7 @@ mod exchange;
 mod slot;
 
 use std::collections::VecDeque;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -39,6 +39,8 @@ use slot::{Slot, Stage};
 pub(crate) struct Plan {
     pub(crate) request: Request,
     pub(crate) addresses: Vec<SocketAddr>,
+    /// Local addresses to connect from; empty leaves the choice to the kernel.
+    pub(crate) sources: Vec<IpAddr>,
     pub(crate) timeout_ns: u64,
     /// Requests after which a connection is closed; the largest number for never.
     pub(crate) requests_per_connection: u64,

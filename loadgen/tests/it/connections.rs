@@ -1,13 +1,14 @@
 //! The life of connections: who closes them, when, and what that costs nobody.
 
 use std::net::{Ipv6Addr, ToSocketAddrs as _};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use loadgen::{Stop, exit_code_of};
 use recording::{FailureClass, exit_code};
 
 use crate::server::{OK, Server, Then};
-use crate::{by_count, failures, run_checked};
+use crate::{by_count, failures, run_checked, run_refused};
 
 fn closes_silently_after_3() -> Server {
     Server::start(|exchange| {
@@ -235,4 +236,28 @@ fn every_address_is_tried() {
     let load = run_checked(&config);
     assert_eq!((load.ledger.ok, failures(&load)), (6, vec![]));
     assert_eq!((server.requests(), server.accepts()), (7, 3));
+}
+
+/// Connections come from the given source addresses in turn; one of the wrong kind is refused.
+#[test]
+fn source_addresses_take_turns() {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let log = Arc::clone(&seen);
+    let server = Server::start(move |exchange| {
+        log.lock().unwrap().push(exchange.peer().to_string());
+        exchange.send(OK);
+        Then::Keep
+    });
+    let mut config = by_count(&server, 4, 4);
+    config.barriers = true;
+    config.requests_per_connection = Some(1);
+    config.source_addresses = vec!["127.0.0.2".parse().unwrap(), "127.0.0.3".parse().unwrap()];
+    let load = run_checked(&config);
+    assert_eq!(load.ledger.ok, 4);
+    for peer in seen.lock().unwrap().iter() {
+        assert!(peer == "127.0.0.2" || peer == "127.0.0.3", "{peer}");
+    }
+    config.source_addresses = vec!["::1".parse().unwrap()];
+    let error = run_refused(&config);
+    assert!(error.to_string().contains("do not mix"), "{error}");
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::io::{Read as _, Write as _};
-use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -39,6 +39,11 @@ pub(crate) struct Exchange<'a> {
 }
 
 impl Exchange<'_> {
+    /// Address that it came from.
+    pub(crate) fn peer(&self) -> IpAddr {
+        self.stream.peer_addr().unwrap().ip()
+    }
+
     /// Writes bytes; a peer that has gone is the business of the test, not of the server.
     pub(crate) fn send(&mut self, bytes: &[u8]) {
         self.sent_all &= self.stream.write_all(bytes).is_ok();
