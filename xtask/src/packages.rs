@@ -15,6 +15,10 @@ pub(crate) struct Package {
 
 /// What tests and benchmarks use where it is there.
 pub(crate) const FOR_TESTS: &[Package] = &[
+    package(
+        "bpftool",
+        "lists the programs in the kernel, to see that none is left",
+    ),
     package("git", "lists the files that `cargo xtask tidy` reads"),
     package("h2o", "a server that comparisons are tested with"),
     package("nginx", "a server that comparisons are tested with"),
@@ -50,7 +54,8 @@ const fn package(name: &'static str, purpose: &'static str) -> Package {
     Package { name, purpose }
 }
 
-/// Installs what is missing, without starting any service.
+/// Installs what is missing, without starting any service. A package that the distribution does not
+/// have is named and left out: what needs it says so itself.
 pub(crate) fn install(packages: &[Package]) -> Result<()> {
     let names: Vec<&str> = packages.iter().map(|package| package.name).collect();
     ensure!(
@@ -58,18 +63,26 @@ pub(crate) fn install(packages: &[Package]) -> Result<()> {
         "packages are installed with apt-get, which is not here; install by hand: {}",
         names.join(" ")
     );
-    let missing: Vec<&Package> = packages
+    let mut missing: Vec<&Package> = packages
         .iter()
         .filter(|package| !is_installed(package))
         .collect();
     if missing.is_empty() {
         return Ok(());
     }
-    for package in &missing {
-        eprintln!("installing {}: {}", package.name, package.purpose);
-    }
     // An old list of packages names files that are gone from the archive.
     command::run(as_root("apt-get").args(["update", "-qq"]))?;
+    missing.retain(|package| {
+        let known = is_known(package);
+        let Package { name, purpose } = package;
+        let verb = if known {
+            "installing"
+        } else {
+            "not in this distribution:"
+        };
+        eprintln!("{verb} {name}: {purpose}");
+        known
+    });
     let mut apt = as_root("sh");
     apt.args(["-c", WITHOUT_SERVICES, "sh", "/usr/sbin/policy-rc.d"])
         .args(["env", "DEBIAN_FRONTEND=noninteractive"])
@@ -88,6 +101,10 @@ fn is_installed(package: &Package) -> bool {
     let mut query = Command::new("dpkg-query");
     query.args(["--show", "--showformat=${db:Status-Status}", package.name]);
     command::output(&mut query).is_ok_and(|status| status == b"installed")
+}
+
+fn is_known(package: &Package) -> bool {
+    command::output(Command::new("apt-cache").args(["show", package.name])).is_ok()
 }
 
 /// A program as root: itself, or through a sudo that must not ask.
