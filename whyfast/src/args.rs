@@ -86,7 +86,7 @@ pub(crate) struct CompareArgs {
     /// The load: a built-in scenario, or a TOML file.
     #[arg(long, default_value = "static-1b", value_name = "NAME|FILE")]
     pub(crate) scenario: String,
-    /// Three pairs of short rounds: an indication within 90 seconds (the default).
+    /// Six pairs of short rounds: an indication within 90 seconds (the default).
     #[arg(long, conflicts_with = "publish")]
     pub(crate) quick: bool,
     /// Ten pairs of 10-second rounds.

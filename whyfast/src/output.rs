@@ -70,7 +70,9 @@ impl Output {
                 (path, written)
             }
             Self::File { path, mut pending } => {
+                // Written through the file itself: errors of the wrapper name its passing name.
                 let written = pending
+                    .as_file_mut()
                     .write_all(result.as_bytes())
                     .and_then(|()| pending.as_file().sync_all())
                     .and_then(|()| {

@@ -81,7 +81,7 @@ fn live_nginx_equals_strace() {
     }
     let folder = tempfile::tempdir().unwrap();
     let (nginx, port) = start_nginx(folder.path());
-    let workers = children(nginx.0.id());
+    let workers = children(nginx.0.0.id());
     let [worker] = workers[..] else {
         panic!("one worker was asked for, {workers:?} found")
     };
@@ -136,7 +136,20 @@ fn live_nginx_equals_strace() {
     assert!(!is_traced(worker));
 }
 
-fn start_nginx(folder: &Path) -> (Mortal, u16) {
+/// nginx, ended in order: killed, its master would leave the worker behind.
+struct Nginx(Mortal);
+
+impl Drop for Nginx {
+    fn drop(&mut self) {
+        let pid = rustix::process::Pid::from_raw(self.0.0.id().cast_signed()).unwrap();
+        drop(
+            rustix::process::kill_process(pid, rustix::process::Signal::TERM)
+                .map(|()| self.0.0.wait()),
+        );
+    }
+}
+
+fn start_nginx(folder: &Path) -> (Nginx, u16) {
     let port = TcpListener::bind("127.0.0.1:0")
         .unwrap()
         .local_addr()
@@ -160,11 +173,11 @@ fn start_nginx(folder: &Path) -> (Mortal, u16) {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    let nginx = Mortal(nginx);
+    let nginx = Nginx(Mortal(nginx));
     until("listening", || {
         std::net::TcpStream::connect(("127.0.0.1", port)).is_ok()
     });
-    until("a worker", || !children(nginx.0.id()).is_empty());
+    until("a worker", || !children(nginx.0.0.id()).is_empty());
     (nginx, port)
 }
 

@@ -117,7 +117,8 @@ fn counts_equal_known_values() {
         count("/bin/true; /bin/true; exec /bin/true", "execve"),
         (3, 0)
     );
-    assert_eq!(count("umask 022; umask 077; umask 000", "umask"), (3, 0));
+    // The shell asks for the mask (which takes setting and restoring it) before it sets it.
+    assert_eq!(count("umask 022; umask 077; umask 000", "umask"), (9, 0));
 }
 
 /// A folder with something in it.
