@@ -23,15 +23,23 @@ pub(crate) struct Manifest {
     pub(crate) object_sha256: String,
     /// What compiled and linked it.
     pub(crate) toolchain: Versions,
-    /// Versions of the crates from the registry that are part of it.
-    pub(crate) dependencies: BTreeMap<String, String>,
-    /// SHA-256 of each source file, hexadecimal.
-    pub(crate) sources: BTreeMap<String, String>,
+    /// What it was compiled from.
+    #[serde(flatten)]
+    pub(crate) sources: Sources,
 }
 
-impl Manifest {
-    /// Describes the object and the sources as they are now.
-    pub(crate) fn of_tree(root: &Path, toolchain: Versions) -> Result<Self> {
+/// What an object is compiled from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Sources {
+    /// Versions of the crates from the registry that are part of it.
+    dependencies: BTreeMap<String, String>,
+    /// SHA-256 of each source file, hexadecimal.
+    sources: BTreeMap<String, String>,
+}
+
+impl Sources {
+    /// The sources as they are now.
+    pub(crate) fn of_tree(root: &Path) -> Result<Self> {
         let mut sources = BTreeMap::new();
         for package in ["profiler-common", "profiler-ebpf"] {
             hash_file(root, &format!("{package}/Cargo.toml"), &mut sources)?;
@@ -40,13 +48,20 @@ impl Manifest {
         let lock = root.join("Cargo.lock");
         let lock = fs::read_to_string(lock).context("failed to read Cargo.lock")?;
         Ok(Self {
-            object_sha256: sha256(&read(root, OBJECT)?),
-            toolchain,
             dependencies: dependencies(&lock)?,
             sources,
         })
     }
 
+    /// Names of the files and dependencies that are not the same.
+    pub(crate) fn differences(&self, other: &Self) -> Vec<String> {
+        let mut names = different_keys(&self.sources, &other.sources);
+        names.extend(different_keys(&self.dependencies, &other.dependencies));
+        names
+    }
+}
+
+impl Manifest {
     pub(crate) fn read(root: &Path) -> Result<Self> {
         let text = fs::read_to_string(root.join(MANIFEST))
             .with_context(|| format!("failed to read {MANIFEST}; `cargo xtask ebpf` writes it"))?;
@@ -57,13 +72,6 @@ impl Manifest {
         let text = toml::to_string(self).context("a manifest is plain TOML")?;
         fs::write(root.join(MANIFEST), format!("{HEADER}\n{text}"))
             .with_context(|| format!("failed to write {MANIFEST}"))
-    }
-
-    /// Names of the sources and dependencies that are not the same.
-    pub(crate) fn differences(&self, current: &Self) -> Vec<String> {
-        let mut names = different_keys(&self.sources, &current.sources);
-        names.extend(different_keys(&self.dependencies, &current.dependencies));
-        names
     }
 }
 
@@ -88,12 +96,9 @@ fn different_keys(a: &BTreeMap<String, String>, b: &BTreeMap<String, String>) ->
     keys
 }
 
-fn read(root: &Path, file: &str) -> Result<Vec<u8>> {
-    fs::read(root.join(file)).with_context(|| format!("failed to read {file}"))
-}
-
 fn hash_file(root: &Path, file: &str, into: &mut BTreeMap<String, String>) -> Result<()> {
-    into.insert(file.to_owned(), sha256(&read(root, file)?));
+    let bytes = fs::read(root.join(file)).with_context(|| format!("failed to read {file}"))?;
+    into.insert(file.to_owned(), sha256(&bytes));
     Ok(())
 }
 

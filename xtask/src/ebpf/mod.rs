@@ -16,7 +16,7 @@ use recording::exit_code;
 
 use crate::test::{Tally, kernel};
 use crate::tree;
-use manifest::{MANIFEST, Manifest, OBJECT, sha256};
+use manifest::{MANIFEST, Manifest, OBJECT, Sources, sha256};
 use toolchain::Toolchain;
 
 /// Builds the object of the kernel programs, or checks that the committed one is current.
@@ -42,13 +42,25 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     }
     let toolchain = Toolchain::find(recorded.as_ref().map(|manifest| &manifest.toolchain))?;
     eprintln!("building with {}", toolchain.versions);
+    let before = Sources::of_tree(&root)?;
     let object = build::object(&root, &toolchain)?;
+    let sources = Sources::of_tree(&root)?;
+    let edited = before.differences(&sources);
+    ensure!(
+        edited.is_empty(),
+        "edited while the object was built: {}; run it again",
+        edited.join(", ")
+    );
     if let Some(recorded) = recorded {
         check_rebuilt(&root, &recorded, &toolchain, &object)?;
         return Ok(ExitCode::from(exit_code::DONE));
     }
     fs::write(root.join(OBJECT), &object).with_context(|| format!("failed to write {OBJECT}"))?;
-    let manifest = Manifest::of_tree(&root, toolchain.versions)?;
+    let manifest = Manifest {
+        object_sha256: sha256(&object),
+        toolchain: toolchain.versions,
+        sources,
+    };
     manifest.write(&root)?;
     let Manifest { object_sha256, .. } = manifest;
     println!("{OBJECT}: {} bytes, {object_sha256}", object.len());
@@ -58,12 +70,12 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 /// Compares the object and its sources with what the manifest says of them.
 fn check_files(root: &Path) -> Result<Manifest> {
     let recorded = Manifest::read(root)?;
-    let current = Manifest::of_tree(root, recorded.toolchain.clone())?;
+    let object = fs::read(root.join(OBJECT)).with_context(|| format!("failed to read {OBJECT}"))?;
     ensure!(
-        recorded.object_sha256 == current.object_sha256,
+        recorded.object_sha256 == sha256(&object),
         "{OBJECT} is not the object that {MANIFEST} describes; run `cargo xtask ebpf` and commit both"
     );
-    let changed = recorded.differences(&current);
+    let changed = recorded.sources.differences(&Sources::of_tree(root)?);
     ensure!(
         changed.is_empty(),
         "changed since {OBJECT} was built: {}; run `cargo xtask ebpf` and commit the result",
@@ -140,9 +152,13 @@ mod tests {
         for part in ["Cargo.lock", "profiler-common", "profiler-ebpf"] {
             copy_all(&tree::root().join(part), &copy.path().join(part));
         }
-        Manifest::of_tree(copy.path(), Versions::unknown())
-            .and_then(|manifest| manifest.write(copy.path()))
-            .expect("the copy is complete");
+        let object = fs::read(copy.path().join(OBJECT)).expect("the object is committed");
+        let manifest = Manifest {
+            object_sha256: sha256(&object),
+            toolchain: Versions::unknown(),
+            sources: Sources::of_tree(copy.path()).expect("the copy is complete"),
+        };
+        manifest.write(copy.path()).expect("the copy is writable");
         check_files(copy.path()).expect("nothing has changed");
         copy
     }
