@@ -5,7 +5,7 @@ use std::sync::mpsc::Sender;
 
 use recording::{LoadPhase, LoadSlice};
 
-use crate::crew::Notice;
+use crate::orders::Notice;
 
 /// What a caller is told during a run. Everything is called from the thread that called
 /// [`crate::run`], never from the threads that send; a call that blocks delays only reports, except

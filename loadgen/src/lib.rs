@@ -24,6 +24,7 @@ mod error;
 mod fetch;
 mod http1;
 mod limits;
+mod orders;
 mod outcome;
 pub mod redact;
 mod request;

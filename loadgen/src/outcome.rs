@@ -7,7 +7,7 @@ use recording::{FailureClass, exit_code};
 use rustix::io::Errno;
 
 use crate::config::{Config, Stop, Warmup};
-use crate::crew::LegCounts;
+use crate::orders::LegCounts;
 use crate::redact;
 use crate::tally::Tally;
 use crate::timeline::Bins;

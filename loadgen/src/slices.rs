@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use hdrhistogram::Histogram;
 use recording::{LatencyHistogram, LoadSlice, Window};
 
-use crate::crew::SliceCounts;
+use crate::orders::SliceCounts;
 use crate::tally;
 
 /// The slices that are not complete.

@@ -11,8 +11,8 @@ use rustix::net::{
 };
 
 use crate::clock;
-use crate::crew::Notice;
 use crate::http1::EndOfInput;
+use crate::orders::Notice;
 use crate::sys;
 use crate::tally::{self, FailurePhase, class_of};
 

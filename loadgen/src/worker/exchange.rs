@@ -46,8 +46,7 @@ impl Worker {
                 Stage::Waiting { retry_ns } => retry_ns <= self.now_ns,
                 Stage::Connecting | Stage::Busy => false,
             };
-            if may_start && !slot.has_request {
-                self.now_ns = clock::now_ns();
+            if may_start && !slot.has_request && self.stamp() {
                 self.start_next(index);
             }
         }

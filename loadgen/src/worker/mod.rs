@@ -25,9 +25,9 @@ use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, 
 use rustix::time::{timerfd_create, timerfd_settime};
 
 use crate::clock;
-use crate::crew::{Leg, LegCounts, Mailbox, Notice, Order, SliceCounts};
 use crate::error::LoadError;
 use crate::http1::HeadCache;
+use crate::orders::{Leg, LegCounts, Mailbox, Notice, Order, SliceCounts};
 use crate::request::Request;
 use crate::schedule::Claims;
 use crate::tally::{self, Tally};
@@ -166,7 +166,7 @@ impl Worker {
             if ordered {
                 self.obey();
             }
-            if self.pump {
+            while self.pump {
                 self.pump_all();
             }
             self.end_leg_when_drained();

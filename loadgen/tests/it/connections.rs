@@ -48,7 +48,8 @@ fn silent_close_does_not_shrink_the_load() {
     config.stop = Stop::Duration(Duration::from_millis(300));
     let load = run_checked(&config);
     assert_eq!(failures(&load), []);
-    assert!(load.ledger.ok > 20, "{:?}", load.ledger);
+    // More than the first connections could carry.
+    assert!(load.ledger.ok > 6, "{:?}", load.ledger);
     let answered = load.ledger.ok + load.ledger.unfinished;
     assert!((load.ledger.ok..=answered).contains(&server.requests()));
     assert!(load.connections.established >= load.ledger.ok / 3 - 2);

@@ -55,7 +55,10 @@ impl Control for Diary {
 
     fn slice(&mut self, slice: &LoadSlice) {
         self.slices.push(slice.clone());
-        self.note("slice");
+        // Not before something was measured, however busy the machine is.
+        if slice.ok > 0 {
+            self.note("slice");
+        }
     }
 }
 
@@ -165,7 +168,7 @@ fn warmup_by_time_carries_over() {
     assert_eq!(server.accepts(), 4);
     // The timeline has the warm-up, too; the server may have read what the deadline cut off.
     let completed = u64::from(load.timeline.completed.iter().sum::<u32>());
-    assert!(completed > load.ledger.ok);
+    assert!(completed >= load.ledger.ok);
     assert!((completed..=completed + 4).contains(&server.requests()));
     let in_window = load.timeline.completed_in(load.window);
     let tolerance = load.ledger.ok as f64 * 0.05 + 200.0;
