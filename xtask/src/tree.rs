@@ -12,7 +12,9 @@ use crate::command;
 
 /// The root of the repository.
 pub(crate) fn root() -> PathBuf {
-    let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
+    // As cargo says it when it runs this program: the tree may have been moved since it was built.
+    let manifest = std::env::var_os("CARGO_MANIFEST_DIR")
+        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
     manifest
         .parent()
         .expect("xtask is a folder of the workspace")
