@@ -30,8 +30,8 @@ impl Target {
         matches!(self, Self::Cgroup(_) | Self::Comm(_))
     }
 
-    /// The processes that are meant, never our own.
-    pub(crate) fn resolve(&self) -> Result<BTreeSet<u32>, ProfilerError> {
+    /// The processes that are meant, never our own; without the children that would be followed.
+    pub fn resolve(&self) -> Result<BTreeSet<u32>, ProfilerError> {
         match self {
             Self::Pid(pid) | Self::Pending(pid) => one(*pid),
             Self::Port(port) => owners_of(*port),

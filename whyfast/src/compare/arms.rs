@@ -3,6 +3,8 @@
 
 use std::path::PathBuf;
 
+use profiler::Target;
+
 use crate::failure::Failure;
 
 /// One arm of a comparison.
@@ -49,6 +51,16 @@ impl LiveTarget {
             Self::Comm(comm) => ["--comm".into(), comm.clone()],
             Self::Pid(pid) => ["--pid".into(), pid.to_string()],
             Self::Port(port) => ["--port".into(), port.to_string()],
+        }
+    }
+
+    /// The target as the profiler knows it.
+    pub(crate) fn to_target(&self) -> Target {
+        match self {
+            Self::Cgroup(path) => Target::Cgroup(path.clone()),
+            Self::Comm(comm) => Target::Comm(comm.clone()),
+            Self::Pid(pid) => Target::Pid(*pid),
+            Self::Port(port) => Target::Port(*port),
         }
     }
 }

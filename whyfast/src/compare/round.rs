@@ -11,7 +11,7 @@ use crate::compare::server::{Ground, PreparedArm, Running};
 use crate::failure::exit_code_of;
 use crate::half::Half;
 use crate::identity::Identity;
-use crate::process_tree::{CpuReading, cpu_between, descendants, read_cpu};
+use crate::process_tree::{CpuReading, cpu_between, read_cpu};
 use crate::spawn::{Birth, Program};
 
 /// What all rounds share.
@@ -120,7 +120,7 @@ fn measure(stage: &Stage<'_>, server: &Running, probes: Probes) -> anyhow::Resul
                     profiler.tell(Command::Open { quiet: lock_step });
                     expect_opened(profiler, deadline)?;
                 }
-                cpu_start = server.pid.map(|pid| read_cpu(&descendants(pid)));
+                cpu_start = Some(read_cpu(&server.pids()));
                 if barrier {
                     load.tell(Command::Go);
                 }
@@ -130,11 +130,10 @@ fn measure(stage: &Stage<'_>, server: &Running, probes: Probes) -> anyhow::Resul
                 barrier,
                 ..
             } => {
-                let cpu_end = server.pid.map(|pid| read_cpu(&descendants(pid)));
+                let cpu_end = read_cpu(&server.pids());
                 server_cpu = cpu_start
                     .as_ref()
-                    .zip(cpu_end)
-                    .and_then(|(a, b)| cpu_between(a, &b));
+                    .and_then(|start| cpu_between(start, &cpu_end));
                 if let Some(profiler) = &mut profiler {
                     profiler.tell(Command::Close { quiet: lock_step });
                     profile = Some(expect_profile(profiler, deadline)?);

@@ -1,5 +1,6 @@
 //! A server of an arm: prepared once, started for a round, and gone after it whatever happens.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -21,6 +22,7 @@ use crate::half::describe;
 use crate::hex::hex;
 use crate::identity::Identity;
 use crate::machine::{CpuList, CpuSplit};
+use crate::process_tree::descendants;
 use crate::signals::Interrupt;
 use crate::spawn::{Birth, Program, bear, find_program};
 
@@ -264,8 +266,16 @@ pub(crate) struct Running {
     /// The options of `whyfast profile` that choose it.
     pub(crate) profile_options: Vec<String>,
     started: Option<Started>,
-    /// The root of its processes, where it is known.
-    pub(crate) pid: Option<i32>,
+    processes: Processes,
+}
+
+/// How its processes are found.
+#[derive(Debug)]
+enum Processes {
+    /// They descend from the one that was started.
+    Started(i32),
+    /// They were there before.
+    Live(LiveTarget),
 }
 
 #[derive(Debug)]
@@ -319,7 +329,7 @@ impl Running {
             url: format!("http://127.0.0.1:{port}{}", ground.path),
             profile_options: vec!["--pid".into(), leader.to_string()],
             started: Some(Started { child, folder }),
-            pid: Some(leader.cast_signed()),
+            processes: Processes::Started(leader.cast_signed()),
         };
         ground
             .guard
@@ -330,16 +340,12 @@ impl Running {
     }
 
     fn live(name: &str, url: &str, target: &LiveTarget) -> Self {
-        let pid = match target {
-            LiveTarget::Pid(pid) => Some(pid.cast_signed()),
-            _ => None,
-        };
         Self {
             name: name.to_owned(),
             url: url.to_owned(),
             profile_options: target.profile_options().to_vec(),
             started: None,
-            pid,
+            processes: Processes::Live(target.clone()),
         }
     }
 
@@ -370,6 +376,18 @@ impl Running {
             std::thread::sleep(Duration::from_millis(2));
         }
         Ok(())
+    }
+
+    /// Its processes now; none where whoever runs this may not look.
+    pub(crate) fn pids(&self) -> Vec<i32> {
+        let roots = match &self.processes {
+            Processes::Started(leader) => return descendants(*leader),
+            Processes::Live(target) => target.to_target().resolve().unwrap_or_default(),
+        };
+        let pids = roots
+            .into_iter()
+            .flat_map(|pid| descendants(pid.cast_signed()));
+        pids.collect::<BTreeSet<i32>>().into_iter().collect()
     }
 
     /// How the server ended, with its last words; `None` while it lives or where it is not ours.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use profiler::{Config, ProfilerError, Session, Target};
 use recording::wire::{Command, Message, WIRE_VERSION};
-use recording::{Profile, ProfileSlice, RecordingKind, exit_code};
+use recording::{Profile, RecordingKind, exit_code};
 use reports::{Footer, Limits};
 
 use crate::args::ProfileArgs;
@@ -45,7 +45,6 @@ pub(crate) fn profile(args: &ProfileArgs) -> anyhow::Result<u8> {
     let mut profile = session.close(false)?;
     drop(session);
     profile.ended_early = profile.ended_early.or(end.early);
-    profile.slices = end.slices;
     if let Some(status) = end.status {
         note(&format!(
             "{} {}",
@@ -149,7 +148,6 @@ fn status_code(status: ExitStatus) -> u8 {
 /// How the watching ended.
 #[derive(Debug, Default)]
 struct End {
-    slices: Vec<ProfileSlice>,
     interrupted: bool,
     early: Option<String>,
     status: Option<ExitStatus>,
@@ -189,7 +187,7 @@ fn watch(
         if let (Some(at), Some(interval)) = (next_slice, args.interval)
             && now >= at
         {
-            end.slices.push(session.slice()?);
+            session.slice()?;
             next_slice = Some(at + interval);
         }
         if now >= next_tick {
