@@ -93,7 +93,8 @@ impl ClosedWindow {
         if self.in_flight_at_start.hidden || self.in_flight_at_end.hidden {
             not_measured.push(missing(
                 "calls in flight",
-                "/proc/PID/task/TID/syscall may not be read without CAP_SYS_PTRACE",
+                "/proc/PID/task/TID/syscall of other users may not be read without CAP_SYS_PTRACE and \
+                 CAP_DAC_READ_SEARCH",
                 Some("run with sudo"),
             ));
         }
@@ -110,7 +111,8 @@ impl ClosedWindow {
                     .into(),
             });
         }
-        if delta.calls.contains_key(&IO_URING_ENTER) {
+        let io_uring_threads = self.in_flight_at_start.io_uring || self.in_flight_at_end.io_uring;
+        if io_uring_threads || delta.calls.contains_key(&IO_URING_ENTER) {
             warnings.push(Warning {
                 code: "io_uring".into(),
                 text: "the target uses io_uring: operations that it submits that way are not \

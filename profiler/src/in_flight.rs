@@ -17,6 +17,8 @@ pub(crate) struct InFlight {
     pub(crate) calls: Vec<InFlightCall>,
     /// Whether the kernel did not let us see the calls of some threads.
     pub(crate) hidden: bool,
+    /// Whether the kernel runs threads of `io_uring` for a process.
+    pub(crate) io_uring: bool,
 }
 
 impl InFlight {
@@ -38,13 +40,9 @@ impl InFlight {
                     Detail::Counts | Detail::Floor => None,
                 };
                 let call = stamped.map(|(name, abi, age_ns)| (name, abi, Some(age_ns)));
-                let call = call.or_else(|| match CurrentCall::of(pid, tid) {
-                    CurrentCall::In(nr) => Some((name(abi, nr).into_owned(), abi, None)),
-                    CurrentCall::None => None,
-                    CurrentCall::Hidden => {
-                        found.hidden = true;
-                        None
-                    }
+                let call = call.or_else(|| {
+                    let nr = found.current_call(pid, tid)?;
+                    Some((name(abi, nr).into_owned(), abi, None))
                 });
                 found
                     .calls
@@ -59,6 +57,32 @@ impl InFlight {
         }
         found
     }
+}
+
+impl InFlight {
+    /// The number of the call that a thread is blocked in, by `/proc`.
+    fn current_call(&mut self, pid: u32, tid: u32) -> Option<u32> {
+        match CurrentCall::of(pid, tid) {
+            // Threads of io_uring never left the kernel: what looks like their call is the one
+            // that made them.
+            CurrentCall::In(_) if is_io_uring_thread(pid, tid) => {
+                self.io_uring = true;
+                None
+            }
+            CurrentCall::In(nr) => Some(nr),
+            CurrentCall::None => None,
+            CurrentCall::Hidden => {
+                self.hidden = true;
+                None
+            }
+        }
+    }
+}
+
+/// `iou-wrk-PID` and `iou-sqp-PID`, whatever the program calls its own threads.
+fn is_io_uring_thread(pid: u32, tid: u32) -> bool {
+    let comm = processes::thread_comm(pid, tid).unwrap_or_default();
+    comm.starts_with(b"iou-wrk-") || comm.starts_with(b"iou-sqp-")
 }
 
 /// The stamp of a thread: name, ABI and age of the call.

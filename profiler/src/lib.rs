@@ -45,7 +45,7 @@ mod tracked;
 pub use btf::BtfError;
 pub use config::{Config, Limits};
 pub use error::{PortOwner, ProfilerError};
-pub use session::Session;
+pub use session::{Session, can_measure};
 pub use source::{bpf_object_sha256, loaded_programs};
 pub use sys::process_cpu_ns;
 pub use target::Target;

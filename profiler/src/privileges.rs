@@ -9,10 +9,12 @@ use rustix::thread::{
 
 use crate::ProfilerError;
 
-/// Keeps, for the calling thread, only what reading `/proc` of other users takes (`CAP_SYS_PTRACE`):
-/// the counters are mapped memory and need nothing. Threads that were started before keep theirs.
+/// Keeps, for the calling thread, only what reading `/proc/PID/task/TID/syscall` of other users takes:
+/// the file is its owner's alone (`CAP_DAC_READ_SEARCH`), and shows registers (`CAP_SYS_PTRACE`). The
+/// counters are mapped memory and need nothing. Threads that were started before keep theirs.
 pub(crate) fn drop_privileges() -> Result<(), ProfilerError> {
-    drop_to(CapabilitySet::SYS_PTRACE).map_err(|error| ProfilerError::Drop(error.into()))
+    drop_to(CapabilitySet::SYS_PTRACE | CapabilitySet::DAC_READ_SEARCH)
+        .map_err(|error| ProfilerError::Drop(error.into()))
 }
 
 fn drop_to(kept: CapabilitySet) -> rustix::io::Result<()> {

@@ -54,11 +54,12 @@ pub(crate) fn all() -> Vec<ProcessInfo> {
 
 /// The name of a process alone, which is cheaper than all of [`ProcessInfo`].
 pub(crate) fn comm(pid: u32) -> Option<Vec<u8>> {
-    let mut comm = std::fs::read(format!("/proc/{pid}/comm")).ok()?;
-    if comm.last() == Some(&b'\n') {
-        comm.pop();
-    }
-    Some(comm)
+    read_comm(&format!("/proc/{pid}/comm"))
+}
+
+/// The name of a thread.
+pub(crate) fn thread_comm(pid: u32, tid: u32) -> Option<Vec<u8>> {
+    read_comm(&format!("/proc/{pid}/task/{tid}/comm"))
 }
 
 /// These processes and all that descend from them.
@@ -172,6 +173,14 @@ pub(crate) fn sockets(pid: u32) -> HashSet<u64> {
 pub(crate) fn command_line(pid: u32) -> Vec<String> {
     let command_line = process(pid).and_then(|process| process.cmdline().ok());
     command_line.unwrap_or_default()
+}
+
+fn read_comm(path: &str) -> Option<Vec<u8>> {
+    let mut comm = std::fs::read(path).ok()?;
+    if comm.last() == Some(&b'\n') {
+        comm.pop();
+    }
+    Some(comm)
 }
 
 fn process(pid: u32) -> Option<Process> {

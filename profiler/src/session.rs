@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use profiler_common::{PENDING, TARGET};
-use recording::{Abi, Profile, ProfileSlice};
+use recording::{Abi, Detail, Profile, ProfileSlice};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::closed_window::{ClosedWindow, slice_between};
@@ -46,6 +46,7 @@ impl Session {
         if config.targets.is_empty() {
             return Err(ProfilerError::NoTarget);
         }
+        privileges::require_initial_pid_namespace()?;
         // Before anything is loaded: a mistyped port should cost nothing.
         let roots = resolve(&config.targets)?;
         let source = Bpf::load(&plan(&config)?)?;
@@ -66,8 +67,8 @@ impl Session {
         }
     }
 
-    /// Gives up, for the calling thread, every privilege but the one to look into processes of
-    /// other users. Call it before other threads are started: theirs are not changed.
+    /// Gives up, for the calling thread, every privilege but those to look into processes of other
+    /// users (`CAP_SYS_PTRACE`, `CAP_DAC_READ_SEARCH`). Call it before other threads are started: theirs are not changed.
     pub fn drop_privileges(&self) -> Result<(), ProfilerError> {
         privileges::drop_privileges()
     }
@@ -236,7 +237,6 @@ impl Session {
             if self.tracked.is_alive(pid) {
                 continue;
             }
-            self.tracked.forget(pid);
             joined |= self.set_target(pid, TARGET).is_ok();
         }
         if joined && self.config.follow {
@@ -281,6 +281,13 @@ impl Session {
         }
         (snapshot, false)
     }
+}
+
+/// Whether this machine can be profiled at this detail: loads, attaches and detaches again, for no
+/// target.
+pub fn can_measure(detail: Detail) -> Result<(), ProfilerError> {
+    privileges::require_initial_pid_namespace()?;
+    Bpf::load(&plan(&Config::new([], detail))?).map(drop)
 }
 
 /// The processes of each target with the flag that they get.
@@ -349,8 +356,6 @@ const QUIET_WITHIN: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
 mod tests {
-    use recording::Detail;
-
     use super::*;
     use crate::source::replay::{PID_MAX, Replay};
 

@@ -13,6 +13,8 @@ use crate::sys::process_cpu_ns;
 #[derive(Debug, Default)]
 pub(crate) struct Tracked {
     processes: BTreeMap<u32, TrackedProcess>,
+    /// Processes that ended and whose id belongs to another process of the target by now.
+    past: Vec<(u32, TrackedProcess)>,
     /// Whether a window is open: a process that is forked in it has all its CPU time in it.
     window_open: bool,
 }
@@ -28,6 +30,8 @@ struct TrackedProcess {
     cpu_ns_from: u64,
     /// CPU clock when it was last read.
     cpu_ns_to: Option<u64>,
+    /// Whether that was after the end: a process that its parent has not collected still has one.
+    cpu_is_final: bool,
 }
 
 /// How a process became part of the target.
@@ -40,17 +44,19 @@ pub(crate) enum Joined {
 }
 
 impl Tracked {
-    /// Adds a process if it is new.
+    /// Adds a process, if it is not one that is known and alive.
     pub(crate) fn add(&mut self, pid: u32, joined: Joined) {
-        let window_open = self.window_open;
-        self.processes.entry(pid).or_insert_with(|| {
-            let mut process = TrackedProcess::default();
-            process.look(pid);
-            if joined == Joined::Found || !window_open {
-                process.cpu_ns_from = process.cpu_ns_to.unwrap_or(0);
-            }
-            process
-        });
+        if self.is_alive(pid) {
+            return;
+        }
+        let mut process = TrackedProcess::default();
+        process.look(pid);
+        if joined == Joined::Found || !self.window_open {
+            process.cpu_ns_from = process.cpu_ns_to.unwrap_or(0);
+        }
+        if let Some(past) = self.processes.insert(pid, process) {
+            self.past.push((pid, past));
+        }
     }
 
     /// Takes over what the programs in the kernel know: children that joined, processes that ended.
@@ -63,7 +69,10 @@ impl Tracked {
                 continue;
             }
             for pid in first..first + TARGETS_PER_ENTRY {
-                if entry.load(pid) != 0 {
+                let flags = entry.load(pid);
+                let is_known = self.processes.contains_key(&pid);
+                // One that ended before it was seen alive is part of the target all the same.
+                if flags & (TARGET | PENDING) != 0 || (flags != 0 && !is_known) {
                     self.add(pid, Joined::Forked);
                 }
             }
@@ -73,7 +82,7 @@ impl Tracked {
             // Flags that are gone: the id belongs to another process by now.
             let ended = flags & ENDED != 0 || flags & (TARGET | PENDING) == 0;
             if ended && !process.ended {
-                process.ended = true;
+                process.end(pid, flags & ENDED != 0);
                 process.ended_before_window = !self.window_open;
             }
         }
@@ -82,6 +91,7 @@ impl Tracked {
     /// Begins a window: CPU time counts from now on.
     pub(crate) fn open_window(&mut self) {
         self.window_open = true;
+        self.past.clear();
         for (&pid, process) in &mut self.processes {
             if process.ended {
                 process.ended_before_window = true;
@@ -107,11 +117,13 @@ impl Tracked {
         self.window_open = false;
         let mut cpu_ns = Some(0);
         let mut processes = Vec::new();
-        for (&pid, process) in &self.processes {
+        let past = self.past.iter().map(|(pid, process)| (pid, process));
+        for (&pid, process) in past.chain(&self.processes) {
             if process.ended_before_window {
                 continue;
             }
-            let own = process.cpu_ns_to.filter(|_| !process.ended);
+            let is_known = !process.ended || process.cpu_is_final;
+            let own = process.cpu_ns_to.filter(|_| is_known);
             let own = own.map(|to| to.saturating_sub(process.cpu_ns_from));
             cpu_ns = cpu_ns.zip(own).map(|(sum, own)| sum + own);
             processes.push(ProfiledProcess {
@@ -137,14 +149,20 @@ impl Tracked {
             .get(&pid)
             .is_some_and(|process| !process.ended)
     }
-
-    /// Forgets a process that ended, so that its id can join again.
-    pub(crate) fn forget(&mut self, pid: u32) {
-        self.processes.remove(&pid);
-    }
 }
 
 impl TrackedProcess {
+    /// Notes the end; `is_same` while the id still belongs to the process.
+    fn end(&mut self, pid: u32, is_same: bool) {
+        self.ended = true;
+        let is_zombie = ProcessInfo::of(pid).is_some_and(|info| info.is_zombie);
+        if is_same && is_zombie {
+            let cpu_ns = process_cpu_ns(pid);
+            self.cpu_is_final = cpu_ns.is_some();
+            self.cpu_ns_to = cpu_ns.or(self.cpu_ns_to);
+        }
+    }
+
     /// Reads what can be read; what was seen before stays where the process has just ended.
     fn look(&mut self, pid: u32) {
         let Some(info) = ProcessInfo::of(pid) else {
@@ -156,5 +174,103 @@ impl TrackedProcess {
             self.container = processes::container(pid);
         }
         self.cpu_ns_to = process_cpu_ns(pid).or(self.cpu_ns_to);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use profiler_common::TARGET;
+
+    use super::*;
+    use crate::source::CounterSource as _;
+    use crate::source::replay::{PID_MAX, Replay};
+
+    /// A child of ours that ends when it is dropped.
+    struct Child(std::process::Child);
+
+    impl Child {
+        fn sleeping() -> Self {
+            Self(
+                std::process::Command::new("sleep")
+                    .arg("1000")
+                    .spawn()
+                    .unwrap(),
+            )
+        }
+
+        /// Ended, and not collected.
+        fn become_zombie(&mut self) {
+            self.0.kill().unwrap();
+            let id = rustix::process::Pid::from_child(&self.0);
+            let options =
+                rustix::process::WaitIdOptions::EXITED | rustix::process::WaitIdOptions::NOWAIT;
+            rustix::process::waitid(rustix::process::WaitId::Pid(id), options).unwrap();
+        }
+    }
+
+    impl Drop for Child {
+        fn drop(&mut self) {
+            let _killed = self.0.kill();
+            let _status = self.0.wait();
+        }
+    }
+
+    /// The clock of a process that ended can be read until its parent collects it.
+    #[test]
+    fn cpu_time_of_a_zombie() {
+        for collected in [false, true] {
+            let mut child = Child::sleeping();
+            let pid = child.0.id();
+            let replay = Replay::new(PID_MAX);
+            replay.tables().set_flags(pid, TARGET);
+            let mut tracked = Tracked::default();
+            tracked.follow(&replay.tables());
+            tracked.open_window();
+            child.become_zombie();
+            if collected {
+                child.0.wait().unwrap();
+            }
+            replay.tables().set_flags(pid, ENDED);
+            tracked.follow(&replay.tables());
+            assert!(tracked.alive().is_empty());
+            let (processes, cpu_ns) = tracked.close_window();
+            assert_eq!(cpu_ns.is_none(), collected);
+            assert_eq!(processes.len(), 1);
+            assert!(processes[0].ended && processes[0].comm.as_deref() == Some("sleep"));
+        }
+    }
+
+    /// An id that is used again is another process; the one before stays listed for the window.
+    #[test]
+    fn reused_ids() {
+        let child = Child::sleeping();
+        let pid = child.0.id();
+        let replay = Replay::new(PID_MAX);
+        let mut tracked = Tracked::default();
+        tracked.open_window();
+        for flags in [TARGET, ENDED, TARGET] {
+            replay.tables().set_flags(pid, flags);
+            tracked.follow(&replay.tables());
+        }
+        assert!(tracked.is_alive(pid));
+        let (processes, cpu_ns) = tracked.close_window();
+        let ended: Vec<bool> = processes.iter().map(|process| process.ended).collect();
+        assert_eq!(ended, [true, false]);
+        assert_eq!(cpu_ns, None);
+    }
+
+    /// A process that came and went between two looks is listed, without a name.
+    #[test]
+    fn unseen_processes() {
+        let replay = Replay::new(16);
+        replay.tables().set_flags(9, ENDED);
+        let mut tracked = Tracked::default();
+        tracked.open_window();
+        tracked.follow(&replay.tables());
+        tracked.follow(&replay.tables());
+        let (processes, cpu_ns) = tracked.close_window();
+        assert_eq!(processes.len(), 1);
+        assert!(processes[0].ended);
+        assert_eq!(cpu_ns, None);
     }
 }

@@ -57,7 +57,6 @@ impl Bpf {
             arch: std::env::consts::ARCH,
         })?;
         check_abi(object)?;
-        privileges::require_initial_pid_namespace()?;
         let blob = std::fs::read(VMLINUX_BTF).map_err(|source| ProfilerError::NoBtf {
             path: VMLINUX_BTF,
             source,

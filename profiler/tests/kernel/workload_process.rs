@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
+use std::os::fd::AsRawFd as _;
+use std::os::unix::process::CommandExt as _;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use profiler::{Config, Session, Target};
@@ -16,7 +18,18 @@ pub(crate) struct Workload {
 
 impl Workload {
     pub(crate) fn start(args: &[&str]) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_kernel-workload"))
+        Self::spawn(&mut Command::new(PROGRAM), args)
+    }
+
+    /// As a user who may not look into the build folder: from an open descriptor.
+    pub(crate) fn start_as_nobody(args: &[&str]) -> Self {
+        let program = std::fs::File::open(PROGRAM).unwrap();
+        let path = format!("/proc/self/fd/{}", program.as_raw_fd());
+        Self::spawn(Command::new(path).uid(65534).gid(65534), args)
+    }
+
+    fn spawn(command: &mut Command, args: &[&str]) -> Self {
+        let mut child = command
             .args(args)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -73,6 +86,8 @@ impl Workload {
 
 impl Drop for Workload {
     fn drop(&mut self) {
+        // The end of stdin ends a workload of another user too, which we may not be allowed to kill.
+        drop(self.stdin.take());
         let _killed = self.child.kill();
         let _status = self.child.wait();
     }
@@ -140,3 +155,5 @@ pub(crate) fn await_until(what: &str, mut condition: impl FnMut() -> bool) {
         std::thread::yield_now();
     }
 }
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_kernel-workload");
