@@ -4,10 +4,11 @@
 //! ```no_run
 //! use profiler::{Config, Session, Target};
 //! use recording::Detail;
+//! use rustix::thread::CapabilitySet;
 //!
 //! # fn main() -> Result<(), profiler::ProfilerError> {
 //! let mut session = Session::attach(Config::new([Target::Port(443)], Detail::Counts))?;
-//! session.drop_privileges()?;
+//! session.drop_privileges(CapabilitySet::empty())?;
 //! session.open(false)?;
 //! std::thread::sleep(std::time::Duration::from_secs(10));
 //! let profile = session.close(false)?;

@@ -11,9 +11,10 @@ use crate::ProfilerError;
 
 /// Keeps, for the calling thread, only what reading `/proc/PID/task/TID/syscall` of other users takes:
 /// the file is its owner's alone (`CAP_DAC_READ_SEARCH`), and shows registers (`CAP_SYS_PTRACE`). The
-/// counters are mapped memory and need nothing. Threads that were started before keep theirs.
-pub(crate) fn drop_privileges() -> Result<(), ProfilerError> {
-    drop_to(CapabilitySet::SYS_PTRACE | CapabilitySet::DAC_READ_SEARCH)
+/// counters are mapped memory and need nothing. What the caller needs is kept too. Threads that were
+/// started before keep theirs.
+pub(crate) fn drop_privileges(also: CapabilitySet) -> Result<(), ProfilerError> {
+    drop_to(CapabilitySet::SYS_PTRACE | CapabilitySet::DAC_READ_SEARCH | also)
         .map_err(|error| ProfilerError::Drop(error.into()))
 }
 

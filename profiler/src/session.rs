@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use profiler_common::{PENDING, TARGET};
 use recording::{Abi, Detail, Profile, ProfileSlice};
+use rustix::thread::CapabilitySet;
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::closed_window::{ClosedWindow, slice_between};
@@ -68,9 +69,10 @@ impl Session {
     }
 
     /// Gives up, for the calling thread, every privilege but those to look into processes of other
-    /// users (`CAP_SYS_PTRACE`, `CAP_DAC_READ_SEARCH`). Call it before other threads are started: theirs are not changed.
-    pub fn drop_privileges(&self) -> Result<(), ProfilerError> {
-        privileges::drop_privileges()
+    /// users (`CAP_SYS_PTRACE`, `CAP_DAC_READ_SEARCH`) and those that the caller still needs
+    /// (`also`). Call it before other threads are started: theirs are not changed.
+    pub fn drop_privileges(&self, also: CapabilitySet) -> Result<(), ProfilerError> {
+        privileges::drop_privileges(also)
     }
 
     /// Opens a window: everything from now on is part of it, and what an earlier window measured

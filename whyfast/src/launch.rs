@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use rustix::process::{Pid, Signal, kill_process};
+use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
 
 use crate::failure::Failure;
 use crate::identity::Identity;
@@ -61,7 +62,10 @@ impl Launched {
         let (sender, ended) = channel();
         std::thread::spawn(move || {
             let _file = file;
-            let status = command.spawn().and_then(|mut child| child.wait());
+            let status = command.spawn().and_then(|mut child| {
+                give_up_privileges();
+                child.wait()
+            });
             // Whoever asked may have given up.
             drop(sender.send(status));
         });
@@ -126,6 +130,17 @@ impl Launched {
         }
         Ok(None)
     }
+}
+
+/// All that is left to do for the thread is to wait for its child.
+fn give_up_privileges() {
+    let none = CapabilitySets {
+        effective: CapabilitySet::empty(),
+        permitted: CapabilitySet::empty(),
+        inheritable: CapabilitySet::empty(),
+    };
+    // Giving up is always allowed; where capabilities do not exist there is nothing to give up.
+    let _unsupported = set_capabilities(None, none);
 }
 
 /// Makes the child say its id and wait for a byte before it goes on to exec.

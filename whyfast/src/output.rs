@@ -10,6 +10,7 @@ use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use rustix::thread::CapabilitySet;
 use tempfile::NamedTempFile;
 
 /// Where a result goes.
@@ -56,6 +57,14 @@ impl Output {
             path: path.to_owned(),
             pending,
         })
+    }
+
+    /// What writing it may take of root's privileges: the folder may be somebody else's.
+    pub(crate) fn capabilities(&self) -> CapabilitySet {
+        match self {
+            Self::Stdout => CapabilitySet::empty(),
+            Self::File { .. } | Self::InPlace(_) => CapabilitySet::DAC_OVERRIDE,
+        }
     }
 
     /// Writes a result. Where a file cannot take it, it goes to stdout and the error follows.

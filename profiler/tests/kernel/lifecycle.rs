@@ -243,7 +243,9 @@ fn counts_without_privileges() {
     let profile = std::thread::spawn(|| {
         let mut workload = Workload::start_as_nobody(&["calls", "50"]);
         let mut session = attach(Config::new([Target::Pid(workload.pid())], Detail::Times));
-        session.drop_privileges().unwrap();
+        session
+            .drop_privileges(rustix::thread::CapabilitySet::empty())
+            .unwrap();
         session.open(true).unwrap();
         workload.go();
         workload.await_byte();

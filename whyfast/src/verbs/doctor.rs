@@ -2,7 +2,6 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::process::{Command, Stdio};
 
 use recording::{Host, exit_code};
 use serde::Serialize;
@@ -11,7 +10,7 @@ use crate::args::{DoctorArgs, Format};
 use crate::compare::recipe;
 use crate::machine::{self, CpuList, cores, split_cpus};
 use crate::output::Output;
-use crate::spawn::{Program, find_program};
+use crate::spawn::find_program;
 
 /// Everything that was looked at.
 #[derive(Debug, Serialize)]
@@ -136,10 +135,10 @@ fn check(what: &str, outcome: Outcome, found: impl Into<String>, remedy: Option<
     }
 }
 
-/// Loads and attaches everything once, to a child of our own that does nothing.
+/// Loads and attaches everything once, for no target.
 fn kernel_profile() -> Check {
     const WHAT: &str = "profile in the kernel";
-    match attach_to_child() {
+    match profiler::can_measure(recording::Detail::Times) {
         Ok(()) => check(
             WHAT,
             Outcome::Ok,
@@ -149,29 +148,12 @@ fn kernel_profile() -> Check {
         Err(error) => Check {
             what: WHAT.into(),
             outcome: Outcome::Missing,
-            found: format!("{error:#}"),
+            found: error.to_string(),
             remedy: (!rustix::process::geteuid().is_root()).then(|| {
                 "run with sudo, or let `whyfast compare` ask sudo for the profiler alone".into()
             }),
         },
     }
-}
-
-fn attach_to_child() -> anyhow::Result<()> {
-    // The guard waits for its stdin to close and is charged with nothing.
-    let mut child = Command::new(Program::own(None)?.path())
-        .arg("guard")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .spawn()?;
-    let attached = profiler::Session::attach(profiler::Config::new(
-        vec![profiler::Target::Pid(child.id())],
-        recording::Detail::Times,
-    ));
-    drop(child.stdin.take());
-    child.wait()?;
-    attached?;
-    Ok(())
 }
 
 fn btf() -> Check {

@@ -9,6 +9,7 @@ use profiler::{Config, ProfilerError, Session, Target};
 use recording::wire::{Command, Message, WIRE_VERSION};
 use recording::{Profile, RecordingKind, exit_code};
 use reports::{Footer, Limits};
+use rustix::thread::CapabilitySet;
 
 use crate::args::ProfileArgs;
 use crate::failure::{self, Failure};
@@ -37,7 +38,13 @@ pub(crate) fn profile(args: &ProfileArgs) -> anyhow::Result<u8> {
     let session = Session::attach(config(args, targets));
     let mut session = session.map_err(|error| explain(&error))?;
     session.open(false)?;
-    session.drop_privileges()?;
+    // An interrupt is passed on to the command, which may run as another user.
+    let kill = if launched.is_some() {
+        CapabilitySet::KILL
+    } else {
+        CapabilitySet::empty()
+    };
+    session.drop_privileges(output.capabilities() | kill)?;
     if let Some(launched) = &mut launched {
         launched.release()?;
     }
@@ -232,10 +239,11 @@ fn speak(args: &ProfileArgs, say: &dyn Fn(&Message) -> anyhow::Result<()>) -> an
         pid: std::process::id(),
         clock_ns: now_ns(),
     })?;
-    let commands = commands();
     let session = Session::attach(config(args, targets(args)?));
     let mut session = session.map_err(|error| explain(&error))?;
-    session.drop_privileges()?;
+    session.drop_privileges(CapabilitySet::empty())?;
+    // After that, so that the thread that reads them is born without privileges.
+    let commands = commands();
     say(&Message::Ready { at_ns: now_ns() })?;
     let mut open = false;
     let interval = args.interval.unwrap_or(TICK);

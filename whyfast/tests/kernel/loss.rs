@@ -134,5 +134,5 @@ fn opened(pid: u32) -> bool {
         .lines()
         .find_map(|line| line.strip_prefix("CapEff:"))
         .and_then(|text| u64::from_str_radix(text.trim(), 16).ok())
-        .is_some_and(|capabilities| capabilities & !(1 << 19) == 0)
+        .is_some_and(|capabilities| capabilities & !(1 << 19 | 1 << 2) == 0)
 }

@@ -123,12 +123,13 @@ fn only_the_profiler_is_privileged_and_not_for_long() {
             "{verb}"
         );
     }
-    // CAP_SYS_PTRACE (19), to see which call a thread is in, is all that may be left.
+    // CAP_SYS_PTRACE (19) and CAP_DAC_READ_SEARCH (2), to see which call a thread is in, are all that
+    // may be left.
     until("giving up capabilities", || {
         of("profile")
             .and_then(|pid| status_line(pid, "CapEff:"))
             .and_then(|text| u64::from_str_radix(text.trim(), 16).ok())
-            .is_some_and(|capabilities| capabilities & !(1 << 19) == 0)
+            .is_some_and(|capabilities| capabilities & !(1 << 19 | 1 << 2) == 0)
     });
 }
 
