@@ -248,8 +248,10 @@ impl Session {
 
     fn in_flight(&self) -> InFlight {
         let tables = self.source.tables();
+        // What a process does before the exec that it is counted from is not its own.
+        let counted = |pid: &u32| tables.flags(*pid).unwrap_or(0) & TARGET != 0;
         InFlight::observe(
-            &self.tracked.alive(),
+            &self.tracked.alive().into_iter().filter(counted).collect(),
             &tables,
             self.config.detail,
             &row_names(&tables),

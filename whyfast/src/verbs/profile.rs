@@ -1,6 +1,7 @@
 //! `whyfast profile`: a running server, or a command, profiled in the kernel.
 
 use std::io::BufRead as _;
+use std::path::Path;
 use std::process::ExitStatus;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
@@ -52,6 +53,9 @@ pub(crate) fn profile(args: &ProfileArgs) -> anyhow::Result<u8> {
     let mut profile = session.close(false)?;
     drop(session);
     profile.ended_early = profile.ended_early.or(end.early);
+    if let Some(launched) = &launched {
+        name_command(&mut profile, launched.pid(), args);
+    }
     if let Some(status) = end.status {
         note(&format!(
             "{} {}",
@@ -140,6 +144,22 @@ fn describe_target(args: &ProfileArgs) -> String {
             .map(|program| program.to_string_lossy().into_owned()),
     );
     words.join(", ")
+}
+
+/// The command was found while it was still this program, before its exec; one that has ended can
+/// no longer be asked for its name.
+fn name_command(profile: &mut Profile, pid: u32, args: &ProfileArgs) {
+    let name = args
+        .command
+        .first()
+        .and_then(|program| Path::new(program).file_name());
+    if let Some(process) = profile
+        .processes
+        .iter_mut()
+        .find(|process| process.pid == pid && process.ended)
+    {
+        process.comm = name.map(|name| name.to_string_lossy().chars().take(COMM_LENGTH).collect());
+    }
 }
 
 /// A status as a shell reports it.
@@ -287,6 +307,9 @@ pub(crate) fn commands() -> Receiver<Command> {
     });
     receiver
 }
+
+/// What the kernel keeps of a name.
+const COMM_LENGTH: usize = 15;
 
 /// How often the end of the target is looked for.
 const POLL: Duration = Duration::from_millis(10);
