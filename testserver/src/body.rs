@@ -23,7 +23,7 @@ pub(crate) struct BodyFile {
     /// Its length when it was opened, bytes.
     pub(crate) length: u64,
     /// The folder of a generated file, removed on drop.
-    _folder: Option<TempDir>,
+    folder: Option<TempDir>,
 }
 
 impl BodyFile {
@@ -49,6 +49,20 @@ impl BodyFile {
         }
     }
 
+    /// Removes a generated file already, where the open one is enough: then nothing is left behind
+    /// even when the process is killed.
+    pub(crate) fn forget_path(&mut self) -> Result<(), ServeError> {
+        match self.folder.take() {
+            Some(folder) => {
+                let path = folder.path().to_owned();
+                folder
+                    .close()
+                    .map_err(|source| ServeError::File { path, source })
+            }
+            None => Ok(()),
+        }
+    }
+
     fn open(path: &Path, folder: Option<TempDir>) -> Result<Self, ServeError> {
         let failed = |source| ServeError::File {
             path: path.to_owned(),
@@ -69,7 +83,7 @@ impl BodyFile {
             path: c_path(&absolute).map_err(failed)?,
             length: file.metadata().map_err(failed)?.len(),
             file,
-            _folder: folder,
+            folder,
         })
     }
 }
@@ -127,6 +141,24 @@ mod tests {
         assert_eq!(text, "000000000000000\n000000000000016\n00000000");
         drop(body);
         assert!(!path.exists());
+    }
+
+    /// A path that is not needed is gone at once, and the file can still be read; a given file stays.
+    #[test]
+    fn forgets_a_generated_path_only() {
+        let mut body = BodyFile::new(&Body::Generated(4)).expect("the folder is writable");
+        let path = PathBuf::from(body.path.to_str().expect("a plain name"));
+        body.forget_path().expect("it can be removed");
+        assert!(!path.exists());
+        let text = io::read_to_string(&body.file).expect("it is open");
+        assert_eq!(text, "0000");
+
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let given = folder.path().join("given");
+        std::fs::write(&given, "x").expect("the folder is writable");
+        let mut body = BodyFile::new(&Body::File(given.clone())).expect("it exists");
+        body.forget_path().expect("nothing to remove");
+        assert!(given.exists());
     }
 
     /// What is not a regular file is refused with its path; control characters are escaped.

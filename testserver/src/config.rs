@@ -33,7 +33,7 @@ pub enum Body {
     /// An existing file.
     File(PathBuf),
     /// A file of so many bytes, generated in a private temporary folder that is removed with the
-    /// server. Its name is `body`.
+    /// server (before it serves, where the style keeps the file open). Its name is `body`.
     Generated(u64),
 }
 

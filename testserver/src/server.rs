@@ -30,7 +30,10 @@ pub struct Server {
 impl Server {
     /// Opens or generates the file, listens, and calibrates what is injected.
     pub fn bind(config: Config) -> Result<Self, ServeError> {
-        let body = BodyFile::new(&config.body)?;
+        let mut body = BodyFile::new(&config.body)?;
+        if !config.style.opens_path() {
+            body.forget_path()?;
+        }
         let bind_error = |source: Errno| ServeError::Bind {
             address: config.address,
             source: source.into(),

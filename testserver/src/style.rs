@@ -57,6 +57,14 @@ impl Style {
         }
     }
 
+    /// Whether requests open the file by its path.
+    pub(crate) fn opens_path(self) -> bool {
+        match self {
+            Self::OpenRead => true,
+            Self::Sendfile => false,
+        }
+    }
+
     /// Every system call of one request in lock-step, in the order in which they are made first.
     pub fn calls_per_request(self) -> &'static [CallCount] {
         match self {
