@@ -14,7 +14,7 @@ use profiler_common::{
 };
 
 use crate::{
-    kernel::{Registers, Task, clock_ns, cpu, fetch_add, kind, load, replace_zero, store},
+    kernel::{Registers, Task, clock_ns, cpu, fetch_add, kind, load, replace_zero, slot, store},
     lifecycle::flags,
     maps::{COUNTS, ERRNOS, EVENTS, STARTS, TIMES, UNKNOWN_LIMIT, UNKNOWNS, WAITS},
 };
@@ -27,12 +27,12 @@ pub(crate) fn enter(ctx: &BtfTracePointContext) {
     if flags(task.tgid()) & (TARGET | PENDING) == 0 {
         return;
     }
-    let Some(slot) = STARTS.get(task.tid()) else {
+    let Some(start) = STARTS.get(task.tid()) else {
         return;
     };
     let nr: u64 = ctx.arg(1);
     if let Some(row) = row(nr, task.is_compat()) {
-        store(&slot.0, pack_start(clock_ns(), row));
+        store(&start.0, pack_start(clock_ns(), row));
     }
 }
 
@@ -135,7 +135,7 @@ fn count(row: u64, cpu: u32, kind: Kind, ret: i64) {
         if errno == EAGAIN {
             bump(&counts.again, 1);
         } else if let Some(errnos) = ERRNOS.get(row as u32) {
-            add(errnos.slots.get(errno_slot(errno)), 1);
+            add(slot(&errnos.slots, errno_slot(errno)), 1);
         }
         if let Kind::Wait(index) = kind
             && (errno == EINTR || errno >= FIRST_RESTART_ERRNO)
@@ -164,7 +164,7 @@ fn woke(index: u32, events: u64) {
     }
     bump(&wait.wakes, 1);
     bump(&wait.events, events);
-    if let Some(bucket) = wait.buckets.get(log2_bucket(events, WAIT_BUCKETS)) {
+    if let Some(bucket) = slot(&wait.buckets, log2_bucket(events, WAIT_BUCKETS)) {
         bump(bucket, 1);
     }
 }
@@ -201,7 +201,7 @@ fn time(row: u64, cpu: u32, start: u64, now_ns: u64) {
     if !ns > load(&times.ns_min_inverted) {
         store(&times.ns_min_inverted, !ns);
     }
-    if let Some(bucket) = times.buckets.get(log2_bucket(ns, TIME_BUCKETS)) {
+    if let Some(bucket) = slot(&times.buckets, log2_bucket(ns, TIME_BUCKETS)) {
         bump(bucket, 1);
     }
 }

@@ -160,6 +160,15 @@ pub(crate) fn replace_zero(word: &AtomicU64, new: u64) -> u64 {
     found
 }
 
+/// A counter of an array.
+///
+/// The compiler proves that an index is in range and leaves the check out; the verifier of Linux 6.1
+/// cannot follow that proof. The barrier keeps the check.
+#[inline(always)]
+pub(crate) fn slot<const N: usize>(slots: &[AtomicU64; N], index: usize) -> Option<&AtomicU64> {
+    slots.get(core::hint::black_box(index))
+}
+
 /// The kind of a row below [`ROWS`]; other rows are plain.
 #[inline(always)]
 pub(crate) fn kind(row: u64) -> Kind {

@@ -9,7 +9,7 @@ use profiler_common::{
 
 use crate::{
     call::add,
-    kernel::{Task, fetch_and, fetch_or, kind, load, store},
+    kernel::{Task, fetch_and, fetch_or, kind, load, slot, store},
     maps::{ENDS, EVENTS, FOLLOW, STARTS, TARGETS},
 };
 
@@ -77,8 +77,8 @@ pub(crate) fn exit(ctx: &BtfTracePointContext) {
     if flags == 0 {
         return;
     }
-    if let Some(slot) = STARTS.get(task.tid()) {
-        store(&slot.0, 0);
+    if let Some(start) = STARTS.get(task.tid()) {
+        store(&start.0, 0);
     }
     // The last two threads may both find none alive: the flags of a process that has just ended
     // count as well.
@@ -110,7 +110,7 @@ fn left_open(task: Task) {
     let returned = registers.returned();
     let code = (returned.wrapping_neg() as u64).wrapping_sub(FIRST_RESTART_ERRNO);
     if code < DIED_ERRNOS as u64 {
-        add(ends.died.get(code as usize), 1);
+        add(slot(&ends.died, code as usize), 1);
     } else if returned == -ENOSYS && matches!(kind(row), Kind::Exit) {
         add(Some(&ends.no_return), 1);
     }

@@ -5,7 +5,6 @@
 
 use std::ffi::OsString;
 use std::io::{self, PipeWriter, Read as _, Write as _};
-use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, ExitStatus};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, channel};
@@ -17,7 +16,7 @@ use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
 
 use crate::failure::Failure;
 use crate::identity::Identity;
-use crate::spawn::{Birth, Program, bear, find_program};
+use crate::spawn::{Birth, Program, bear, find_program, hold_back};
 
 /// A command that was forked and waits.
 #[derive(Debug)]
@@ -141,26 +140,6 @@ fn give_up_privileges() {
     };
     // Giving up is always allowed; where capabilities do not exist there is nothing to give up.
     let _unsupported = set_capabilities(None, none);
-}
-
-/// Makes the child say its id and wait for a byte before it goes on to exec.
-#[expect(unsafe_code, reason = "the child waits between fork and exec")]
-fn hold_back(command: &mut Command, pid_writer: OwnedFd, go_reader: OwnedFd) {
-    let wait = move || {
-        let pid = rustix::process::getpid()
-            .as_raw_nonzero()
-            .get()
-            .to_ne_bytes();
-        rustix::io::write(pid_writer.as_fd(), &pid)?;
-        let mut byte = [0];
-        match rustix::io::read(go_reader.as_fd(), &mut byte)? {
-            1 => Ok(()),
-            _ => Err(io::Error::from(io::ErrorKind::Interrupted)),
-        }
-    };
-    // SAFETY: the closure makes system calls on descriptors that it owns; it neither allocates nor
-    // takes a lock.
-    unsafe { command.pre_exec(wait) };
 }
 
 /// What a shell exits with for a program that does not exist.

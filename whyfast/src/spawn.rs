@@ -7,7 +7,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
-use std::os::fd::AsRawFd as _;
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -156,6 +156,26 @@ pub(crate) fn detach(command: &mut Command) {
     let prepare = || rustix::process::setsid().map(drop).map_err(io::Error::from);
     // SAFETY: the closure makes one system call; it neither allocates nor takes a lock.
     unsafe { command.pre_exec(prepare) };
+}
+
+/// Makes the child say its id and wait for a byte before it goes on to exec.
+#[expect(unsafe_code, reason = "the child waits between fork and exec")]
+pub(crate) fn hold_back(command: &mut Command, pid_writer: OwnedFd, go_reader: OwnedFd) {
+    let wait = move || {
+        let pid = rustix::process::getpid()
+            .as_raw_nonzero()
+            .get()
+            .to_ne_bytes();
+        rustix::io::write(pid_writer.as_fd(), &pid)?;
+        let mut byte = [0];
+        match rustix::io::read(go_reader.as_fd(), &mut byte)? {
+            1 => Ok(()),
+            _ => Err(io::Error::from(io::ErrorKind::Interrupted)),
+        }
+    };
+    // SAFETY: the closure makes system calls on descriptors that it owns; it neither allocates nor
+    // takes a lock.
+    unsafe { command.pre_exec(wait) };
 }
 
 /// Gives up groups, group and user, in this order, for good.

@@ -6,6 +6,7 @@
 pub(crate) mod access;
 pub(crate) mod arms;
 pub(crate) mod parity;
+pub(crate) mod placeholders;
 pub(crate) mod plan;
 pub(crate) mod progress;
 pub(crate) mod recipe;

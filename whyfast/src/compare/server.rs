@@ -4,24 +4,24 @@ use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use recording::{Arm, ArmKind, ConfigFile, Setting};
+use recording::{Arm, ArmKind, Setting};
 use sha2::{Digest as _, Sha256};
 
 use crate::compare::arms::{ArmSpec, LiveTarget, ServerSpec};
+use crate::compare::placeholders::Placeholders;
 use crate::compare::plan::body_name;
-use crate::compare::recipe::{self, fill};
+use crate::compare::recipe;
 use crate::failure::Failure;
 use crate::guard::{self, Guard};
 use crate::half::describe;
 use crate::hex::hex;
 use crate::identity::Identity;
-use crate::machine::{CpuList, CpuSplit};
+use crate::machine::CpuSplit;
 use crate::process_tree::descendants;
 use crate::signals::Interrupt;
 use crate::spawn::{Birth, Program, bear, find_program};
@@ -459,37 +459,6 @@ fn end(mut started: Started) {
     while let Ok(Some(_)) = waitpgid(pid, WaitOptions::NOHANG) {}
     // The workspace removes the folder at the latest.
     drop(fs::remove_dir_all(&started.folder));
-}
-
-/// What `{...}` means in commands and configuration files.
-#[derive(Debug)]
-struct Placeholders(Vec<(&'static str, String)>);
-
-impl Placeholders {
-    fn new(port: u16, folder: &Path, root: &Path, cpus: &CpuList, path: &str) -> Self {
-        let text = |path: &Path| String::from_utf8_lossy(path.as_os_str().as_bytes()).into_owned();
-        Self(vec![
-            ("port", port.to_string()),
-            ("dir", text(folder)),
-            ("root", text(root)),
-            ("cpus", cpus.to_string()),
-            ("workers", cpus.len().to_string()),
-            ("file", path.trim_start_matches('/').to_owned()),
-        ])
-    }
-
-    fn fill(&self, text: &str) -> String {
-        let values: Vec<(&str, &str)> = self.0.iter().map(|(k, v)| (*k, v.as_str())).collect();
-        fill(text, &values)
-    }
-
-    fn write_config(&self, config: &[ConfigFile], folder: &Path) -> anyhow::Result<()> {
-        for file in config {
-            fs::write(folder.join(&file.name), self.fill(&file.text))
-                .with_context(|| format!("failed to write {}", file.name))?;
-        }
-        Ok(())
-    }
 }
 
 /// A port that was free a moment ago.

@@ -36,8 +36,21 @@ impl Drop for Mortal {
     }
 }
 
+/// A server that is asked to end, so that it takes its files along.
+struct Server(Mortal);
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let child = &mut self.0.0;
+        let asked = Command::new("kill").arg(child.id().to_string()).status();
+        if asked.is_ok_and(|status| status.success()) {
+            drop(child.wait());
+        }
+    }
+}
+
 /// The built-in server on a free port, and its URL.
-fn server(style: &str) -> (Mortal, String) {
+fn server(style: &str) -> (Server, String) {
     let child = whyfast()
         .args(["testserver", "--style", style])
         .stdout(Stdio::piped())
@@ -49,7 +62,7 @@ fn server(style: &str) -> (Mortal, String) {
     BufReader::new(stdout)
         .read_line(&mut url)
         .expect("the first line is the URL");
-    (server, url.trim().to_owned())
+    (Server(server), url.trim().to_owned())
 }
 
 /// Checks a JSON text against the committed schema.
