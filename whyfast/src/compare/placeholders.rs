@@ -1,0 +1,42 @@
+//! What differs from round to round in commands and configuration files: port, folders, CPUs.
+
+use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+
+use anyhow::Context as _;
+use recording::ConfigFile;
+
+use crate::compare::recipe::fill;
+use crate::machine::CpuList;
+
+/// What `{...}` means in commands and configuration files.
+#[derive(Debug)]
+pub(crate) struct Placeholders(Vec<(&'static str, String)>);
+
+impl Placeholders {
+    pub(crate) fn new(port: u16, folder: &Path, root: &Path, cpus: &CpuList, path: &str) -> Self {
+        let text = |path: &Path| String::from_utf8_lossy(path.as_os_str().as_bytes()).into_owned();
+        Self(vec![
+            ("port", port.to_string()),
+            ("dir", text(folder)),
+            ("root", text(root)),
+            ("cpus", cpus.to_string()),
+            ("workers", cpus.len().to_string()),
+            ("file", path.trim_start_matches('/').to_owned()),
+        ])
+    }
+
+    pub(crate) fn fill(&self, text: &str) -> String {
+        let values: Vec<(&str, &str)> = self.0.iter().map(|(k, v)| (*k, v.as_str())).collect();
+        fill(text, &values)
+    }
+
+    pub(crate) fn write_config(&self, config: &[ConfigFile], folder: &Path) -> anyhow::Result<()> {
+        for file in config {
+            fs::write(folder.join(&file.name), self.fill(&file.text))
+                .with_context(|| format!("failed to write {}", file.name))?;
+        }
+        Ok(())
+    }
+}
