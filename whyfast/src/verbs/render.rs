@@ -142,7 +142,78 @@ fn header_line(line: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use recording::{Detail, Lost, LostClass, OwnCost, Window, exit_code};
+
     use super::*;
+
+    /// Loss of every class is said in text, Markdown and JSON, and decides the exit code; a run that
+    /// lost nothing exits with 0. (What the kernel can be made to lose is forced in the kernel tier.)
+    #[test]
+    fn loss_of_every_class_is_said() {
+        let codes = LostClass::ALL.map(|class| {
+            let mut lost = Lost::default();
+            lost.add(class, 7);
+            let lossy = profile_that_lost(lost);
+            let render = |format| recording(&lossy, format, &Style::default(), &Footer::default());
+            for format in [Format::Text, Format::Markdown] {
+                let text = render(format);
+                assert!(
+                    text.replace('\n', " ").contains(class.describe()),
+                    "{class:?}: {text}"
+                );
+            }
+            let stored = Recording::parse(render(Format::Json).as_bytes()).unwrap();
+            assert_eq!(
+                stored.rounds[0]
+                    .profile
+                    .as_ref()
+                    .unwrap()
+                    .lost
+                    .0
+                    .get(&class),
+                Some(&7)
+            );
+            reports::exit_code(&lossy, &reports::Limits::default())
+        });
+        assert_eq!(codes, [exit_code::LIMIT_BROKEN; 5]);
+        let whole = profile_that_lost(Lost::default());
+        assert_eq!(
+            reports::exit_code(&whole, &reports::Limits::default()),
+            exit_code::DONE
+        );
+    }
+
+    fn profile_that_lost(lost: Lost) -> Recording {
+        let mut recording = blank(RecordingKind::Profile);
+        let profile = Profile {
+            detail: Detail::Times,
+            window: Window {
+                start_ns: 0,
+                end_ns: 1_000_000_000,
+            },
+            boundary_ns: 1,
+            processes: Vec::new(),
+            follow: true,
+            calls: Vec::new(),
+            waits: Vec::new(),
+            in_flight_at_start: Vec::new(),
+            in_flight_at_end: Vec::new(),
+            cpu_ns: None,
+            lost,
+            cost: OwnCost {
+                target_events: 1000,
+                reader_cpu_ns: 1,
+                map_bytes: 1,
+                attach_ns: 1,
+            },
+            slices: Vec::new(),
+            ended_early: None,
+            not_measured: Vec::new(),
+            warnings: Vec::new(),
+        };
+        add_profile(&mut recording, "pid 1", profile);
+        recording
+    }
 
     /// No secret of the command line is stored, however it was given.
     #[test]

@@ -1,6 +1,6 @@
 //! Loss is never silent: each class that the kernel can be made to show is forced, and seen in text,
 //! JSON and exit code. (The classes that only a broken clock or a nested program can cause are
-//! tested on the same path with a replayed source, in the binary's own tests.)
+//! rendered on the same path in the binary's own tests.)
 
 use std::process::{Command, Stdio};
 
