@@ -151,12 +151,13 @@ pub const fn unknown_key_parts(key: u64) -> Option<(u32, bool)> {
     Some((key as u32, (key >> 32) & 1 == 1))
 }
 
-/// The bucket of a value: 0 for 0, `i` for `2^(i-1) <= v < 2^i`, the last one for all above.
+/// The bucket of a value: 0 for 0, `i` for `2^(i-1) <= v < 2^i`. What lies beyond the buckets of a
+/// row belongs into its last one.
 ///
 /// A search over constants: BPF has no instruction that counts leading zeros, and what the compiler
 /// makes of `leading_zeros` is longer than six compares. A look-up table was not faster.
 #[inline]
-pub const fn log2_bucket(value: u64, buckets: usize) -> usize {
+pub const fn log2_bucket(value: u64) -> usize {
     let mut bucket = 0;
     let mut rest = value;
     if rest >> 32 != 0 {
@@ -183,12 +184,7 @@ pub const fn log2_bucket(value: u64, buckets: usize) -> usize {
         bucket += 1;
         rest >>= 1;
     }
-    bucket += rest as usize;
-    if bucket < buckets {
-        bucket
-    } else {
-        buckets - 1
-    }
+    bucket + rest as usize
 }
 
 const _: () = assert!(size_of::<CountRow>() == 32 && align_of::<CountRow>() == 8);
@@ -223,16 +219,12 @@ mod tests {
     /// The search agrees with the definition at every power of two and beside it.
     #[test]
     fn bucket_matches_definition() {
-        let expected = |value: u64| {
-            let bucket = u64::BITS - value.leading_zeros();
-            (bucket as usize).min(TIME_BUCKETS - 1)
-        };
         for bit in 0..64 {
-            for value in [(1_u64 << bit) - 1, 1 << bit, (1 << bit) + 1] {
-                assert_eq!(log2_bucket(value, TIME_BUCKETS), expected(value), "{value}");
+            for value in [(1_u64 << bit) - 1, 1 << bit, (1 << bit) + 1, u64::MAX] {
+                let expected = (u64::BITS - value.leading_zeros()) as usize;
+                assert_eq!(log2_bucket(value), expected, "{value}");
             }
         }
-        assert_eq!(log2_bucket(u64::MAX, TIME_BUCKETS), TIME_BUCKETS - 1);
     }
 
     /// A key gives its number and ABI back and is never the free one.

@@ -9,8 +9,8 @@ use core::sync::atomic::AtomicU64;
 use aya_ebpf::programs::BtfTracePointContext;
 use profiler_common::{
     COMPAT_ROWS, EAGAIN, FIRST_RESTART_ERRNO, Kind, MAX_ERRNO, NATIVE_ROWS, NR_SIGRETURN_COMPAT,
-    NR_SIGRETURN_NATIVE, PENDING, ROWS, TARGET, TIME_BUCKETS, UNKNOWN_ROWS, WAIT_BUCKETS,
-    WAIT_ROWS, elapsed_ns, errno_slot, log2_bucket, pack_start, unknown_key,
+    NR_SIGRETURN_NATIVE, PENDING, ROWS, TARGET, UNKNOWN_ROWS, WAIT_ROWS, elapsed_ns, errno_slot,
+    log2_bucket, pack_start, unknown_key,
 };
 
 use crate::{
@@ -135,7 +135,7 @@ fn count(row: u64, cpu: u32, kind: Kind, ret: i64) {
         if errno == EAGAIN {
             bump(&counts.again, 1);
         } else if let Some(errnos) = ERRNOS.get(row as u32) {
-            add(slot(&errnos.slots, errno_slot(errno)), 1);
+            add(Some(slot(&errnos.slots, errno_slot(errno))), 1);
         }
         if let Kind::Wait(index) = kind
             && (errno == EINTR || errno >= FIRST_RESTART_ERRNO)
@@ -164,9 +164,7 @@ fn woke(index: u32, events: u64) {
     }
     bump(&wait.wakes, 1);
     bump(&wait.events, events);
-    if let Some(bucket) = slot(&wait.buckets, log2_bucket(events, WAIT_BUCKETS)) {
-        bump(bucket, 1);
-    }
+    bump(slot(&wait.buckets, log2_bucket(events)), 1);
 }
 
 /// Takes the stamp of the running thread, so that a later exit without an entry (a call that seccomp
@@ -201,9 +199,7 @@ fn time(row: u64, cpu: u32, start: u64, now_ns: u64) {
     if !ns > load(&times.ns_min_inverted) {
         store(&times.ns_min_inverted, !ns);
     }
-    if let Some(bucket) = slot(&times.buckets, log2_bucket(ns, TIME_BUCKETS)) {
-        bump(bucket, 1);
-    }
+    bump(slot(&times.buckets, log2_bucket(ns)), 1);
 }
 
 /// Adds to a counter of this CPU.

@@ -160,13 +160,14 @@ pub(crate) fn replace_zero(word: &AtomicU64, new: u64) -> u64 {
     found
 }
 
-/// A counter of an array.
+/// A counter of an array; the last one for an index beyond.
 ///
-/// The compiler proves that an index is in range and leaves the check out; the verifier of Linux 6.1
-/// cannot follow that proof. The barrier keeps the check.
+/// The compiler proves that an index is in range and leaves the check out, or merges it with others;
+/// the verifier of Linux 6.1 cannot follow. The barrier keeps this check apart.
 #[inline(always)]
-pub(crate) fn slot<const N: usize>(slots: &[AtomicU64; N], index: usize) -> Option<&AtomicU64> {
-    slots.get(core::hint::black_box(index))
+pub(crate) fn slot<const N: usize>(slots: &[AtomicU64; N], index: usize) -> &AtomicU64 {
+    let index = core::hint::black_box(index);
+    slots.get(index).unwrap_or(&slots[N - 1])
 }
 
 /// The kind of a row below [`ROWS`]; other rows are plain.

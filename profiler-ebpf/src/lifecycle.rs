@@ -110,7 +110,7 @@ fn left_open(task: Task) {
     let returned = registers.returned();
     let code = (returned.wrapping_neg() as u64).wrapping_sub(FIRST_RESTART_ERRNO);
     if code < DIED_ERRNOS as u64 {
-        add(slot(&ends.died, code as usize), 1);
+        add(Some(slot(&ends.died, code as usize)), 1);
     } else if returned == -ENOSYS && matches!(kind(row), Kind::Exit) {
         add(Some(&ends.no_return), 1);
     }

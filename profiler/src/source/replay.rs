@@ -7,8 +7,8 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use profiler_common::{
     CountRow, EAGAIN, EndRow, ErrnoRow, Events, FIRST_RESTART_ERRNO, Kind, ROWS, StartSlot,
-    TARGETS_PER_ENTRY, TIME_BUCKETS, TargetEntry, TimeRow, UNKNOWN_ROWS, UnknownEntry,
-    WAIT_BUCKETS, WAIT_ROWS, WaitRow, errno_slot, log2_bucket,
+    TARGETS_PER_ENTRY, TIME_BUCKETS, TargetEntry, TimeRow, UNKNOWN_ROWS, UnknownEntry, WAIT_ROWS,
+    WaitRow, errno_slot, log2_bucket,
 };
 
 use super::{CounterSource, Tables};
@@ -79,17 +79,14 @@ impl Replay {
             } else {
                 add(&wait.wakes, 1);
                 add(&wait.events, ret.unsigned_abs());
-                add(
-                    &wait.buckets[log2_bucket(ret.unsigned_abs(), WAIT_BUCKETS)],
-                    1,
-                );
+                add(&wait.buckets[log2_bucket(ret.unsigned_abs())], 1);
             }
         }
         let times = &self.times[(cpu * ROWS + row) as usize];
         add(&times.ns_total, ns);
         times.ns_max.fetch_max(ns, Relaxed);
         times.ns_min_inverted.fetch_max(!ns, Relaxed);
-        add(&times.buckets[log2_bucket(ns, TIME_BUCKETS)], 1);
+        add(&times.buckets[log2_bucket(ns).min(TIME_BUCKETS - 1)], 1);
     }
 
     /// A call that was counted as -512 and then its thread ended.
