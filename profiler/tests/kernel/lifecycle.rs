@@ -138,6 +138,82 @@ fn targets_by_name() {
     );
 }
 
+/// All processes of a control group and of a group inside it, those that join later too, in each
+/// version that is mounted.
+#[test]
+fn targets_by_control_group() {
+    let mut tried = 0;
+    for mount in [
+        "/sys/fs/cgroup",
+        "/sys/fs/cgroup/unified",
+        "/sys/fs/cgroup/pids",
+    ] {
+        let Some(group) = ControlGroup::create(mount) else {
+            continue;
+        };
+        tried += 1;
+        let mut first = Workload::start(&["calls", "10"]);
+        group.take(first.pid());
+        let target = Target::Cgroup(group.relative.clone().into());
+        let mut session = attach(Config::new([target], Detail::Counts));
+        session.open(true).unwrap();
+        let mut second = Workload::start(&["calls", "20"]);
+        let inner = group.inner();
+        inner.take(second.pid());
+        session.tick();
+        for workload in [&mut first, &mut second] {
+            workload.go();
+            workload.await_byte();
+        }
+        let profile = session.close(true).unwrap();
+        assert_eq!(row(&profile, "getppid").count, 30, "{mount}");
+        assert_eq!(profile.processes.len(), 2);
+        // Before the groups, which must be empty to be removed.
+        drop((first, second));
+    }
+    assert!(tried > 0, "no control group can be made on this machine");
+}
+
+/// A control group that is removed when the test ends.
+struct ControlGroup {
+    path: std::path::PathBuf,
+    relative: String,
+}
+
+impl ControlGroup {
+    /// `None` where nothing is mounted, or groups cannot be made.
+    fn create(mount: &str) -> Option<Self> {
+        let relative = format!("profiler-test-{}", std::process::id());
+        let path = std::path::Path::new(mount).join(&relative);
+        std::fs::create_dir(&path).ok()?;
+        let group = Self { path, relative };
+        group.path.join("cgroup.procs").is_file().then_some(group)
+    }
+
+    fn inner(&self) -> Self {
+        let path = self.path.join("inner");
+        std::fs::create_dir(&path).unwrap();
+        Self {
+            path,
+            relative: format!("{}/inner", self.relative),
+        }
+    }
+
+    fn take(&self, pid: u32) {
+        std::fs::write(self.path.join("cgroup.procs"), pid.to_string()).unwrap();
+    }
+}
+
+impl Drop for ControlGroup {
+    fn drop(&mut self) {
+        // The kernel takes a moment to let go of the last process.
+        let begun = std::time::Instant::now();
+        while std::fs::remove_dir(&self.path).is_err() && begun.elapsed().as_secs() < 5 {
+            std::thread::yield_now();
+        }
+    }
+}
+
 /// Several targets are counted together.
 #[test]
 fn several_targets() {
