@@ -5,13 +5,13 @@
 
 use std::ffi::OsString;
 use std::io::{self, PipeWriter, Read as _, Write as _};
-use std::os::unix::process::CommandExt as _;
-use std::process::{Command, ExitStatus};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, channel};
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::process::{Child, Command, ExitStatus};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
 use std::time::Duration;
 
 use anyhow::Context as _;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
 
 use crate::failure::Failure;
@@ -25,6 +25,8 @@ pub(crate) struct Launched {
     name: String,
     go: Option<PipeWriter>,
     ended: Receiver<io::Result<ExitStatus>>,
+    /// Dropped with this: then the command is collected.
+    _collect: Sender<()>,
 }
 
 impl Launched {
@@ -59,14 +61,20 @@ impl Launched {
         );
         hold_back(&mut command, pid_writer.into(), go_reader.into());
         let (sender, ended) = channel();
+        let (collect, done) = channel();
         std::thread::spawn(move || {
             let _file = file;
-            let status = command.spawn().and_then(|mut child| {
-                give_up_privileges();
-                child.wait()
-            });
+            let child = command.spawn();
+            give_up_privileges();
+            let mut child = match child {
+                Ok(child) => child,
+                Err(error) => return drop(sender.send(Err(error))),
+            };
             // Whoever asked may have given up.
-            drop(sender.send(status));
+            drop(sender.send(status_of(&child)));
+            // Until it is collected, its CPU time can still be read.
+            let _dropped = done.recv();
+            drop(child.wait());
         });
         let mut pid = [0; 4];
         if pid_reader.read_exact(&mut pid).is_err() {
@@ -83,6 +91,7 @@ impl Launched {
             name,
             go: Some(go_writer),
             ended,
+            _collect: collect,
         })
     }
 
@@ -128,6 +137,24 @@ impl Launched {
             }
         }
         Ok(None)
+    }
+}
+
+/// Waits for the end of a child without collecting it.
+fn status_of(child: &Child) -> io::Result<ExitStatus> {
+    let pid = Pid::from_raw(child.id().cast_signed()).ok_or(io::ErrorKind::NotFound)?;
+    loop {
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+        let status = match waitid(WaitId::Pid(pid), options) {
+            Err(rustix::io::Errno::INTR) => continue,
+            status => status?.ok_or(io::ErrorKind::NotFound)?,
+        };
+        // The encoding of wait(2).
+        let raw = match (status.exit_status(), status.terminating_signal()) {
+            (Some(code), _) => (code & 0xff) << 8,
+            (None, signal) => signal.unwrap_or(0),
+        };
+        return Ok(ExitStatus::from_raw(raw));
     }
 }
 
