@@ -16,18 +16,28 @@ pub enum ProfilerError {
     #[error("no target: name one with --pid, --port, --comm or --cgroup")]
     NoTarget,
     /// There is no such process.
-    #[error("no process has pid {pid}")]
+    #[error("no process has pid {pid}; `ps -e` lists them, and --comm finds them by name")]
     NoSuchProcess {
         /// What was asked for.
         pid: u32,
     },
     /// The process has ended and waits for its parent.
-    #[error("process {pid} ({comm}) is a zombie: it has ended, its parent has not collected it")]
+    #[error(
+        "process {pid} ({comm}) is a zombie: it has ended, its parent has not collected it, and there is nothing left to profile"
+    )]
     Zombie {
         /// The process.
         pid: u32,
         /// Its name.
         comm: String,
+    },
+    /// The id is that of a thread.
+    #[error("{tid} is a thread of process {process}; profile the process with --pid {process}")]
+    Thread {
+        /// What was asked for.
+        tid: u32,
+        /// Its process.
+        process: u32,
     },
     /// The process is the profiler.
     #[error("process {pid} is the profiler itself")]
@@ -86,7 +96,9 @@ pub enum ProfilerError {
         behind: Vec<PortOwner>,
     },
     /// No process has the name.
-    #[error("no process is named {comm:?} (names are cut to 15 bytes by the kernel)")]
+    #[error(
+        "no process is named {comm:?} (names are cut to 15 bytes by the kernel); `ps -eo comm` lists them"
+    )]
     NoSuchComm {
         /// What was asked for.
         comm: String,
@@ -188,6 +200,7 @@ impl ProfilerError {
         match self {
             Self::NoTarget
             | Self::NoSuchProcess { .. }
+            | Self::Thread { .. }
             | Self::Zombie { .. }
             | Self::OwnProcess { .. }
             | Self::NobodyListens { .. }

@@ -47,6 +47,11 @@ pub(crate) fn tids(pid: u32) -> Vec<u32> {
     numbers_in(&Path::new("/proc").join(pid.to_string()).join("task"))
 }
 
+/// The process that a thread belongs to; the process itself for its own id.
+pub(crate) fn tgid(tid: u32) -> Option<u32> {
+    u32::try_from(process(tid)?.status().ok()?.tgid).ok()
+}
+
 /// All processes.
 pub(crate) fn all() -> Vec<ProcessInfo> {
     pids().into_iter().filter_map(ProcessInfo::of).collect()

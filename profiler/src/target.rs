@@ -69,9 +69,11 @@ fn one(pid: u32) -> Result<BTreeSet<u32>, ProfilerError> {
     if pid == std::process::id() {
         return Err(ProfilerError::OwnProcess { pid });
     }
-    // `/proc/TID` can be opened for a thread that is not a process, but is not listed.
-    let info = ProcessInfo::of(pid).filter(|_| processes::tids(pid).contains(&pid));
-    match info {
+    // `/proc/TID` can be opened for a thread that is no process, though it is not listed.
+    if let Some(process) = processes::tgid(pid).filter(|&tgid| tgid != pid) {
+        return Err(ProfilerError::Thread { tid: pid, process });
+    }
+    match ProcessInfo::of(pid) {
         None => Err(ProfilerError::NoSuchProcess { pid }),
         Some(info) if info.is_zombie && info.threads <= 1 => Err(ProfilerError::Zombie {
             pid,

@@ -165,10 +165,10 @@ pub(crate) struct ProfileArgs {
     /// Every process of this control group and the groups below it.
     #[arg(long, value_name = "PATH")]
     pub(crate) cgroup: Vec<PathBuf>,
-    /// End after this time; otherwise at Ctrl-C or when the target exits.
+    /// End after this time, a command with it; otherwise at Ctrl-C or when the target exits.
     #[arg(short, long, value_name = "TIME", value_parser = duration)]
     pub(crate) duration: Option<Duration>,
-    /// Keep a slice of the counters for each interval.
+    /// Keep a slice of the counters for each interval (in the JSON).
     #[arg(short, long, value_name = "TIME", value_parser = duration)]
     pub(crate) interval: Option<Duration>,
     /// How much is probed.

@@ -5,7 +5,8 @@
 //! removes the folders. So the clean-up that follows a crash is the one that follows every run.
 //!
 //! A process is ours by its session (servers are started in one of their own) or, where a server
-//! has left it, by the mark in its environment.
+//! has left it, by the mark in its environment, by its working folder or by a file of ours that it
+//! has open.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,8 +16,8 @@ use std::process::{Child, ChildStdin, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use procfs::process::all_processes;
-use rustix::process::{Pid, Signal, kill_process};
+use procfs::process::{FDTarget, Process, all_processes};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process};
 use serde::{Deserialize, Serialize};
 
 use crate::hex::hex;
@@ -69,6 +70,11 @@ impl Guard {
         let mut guard = Self { child, stdin, mark };
         guard.tell(&Charge::Mark(guard.mark.clone()))?;
         Ok(guard)
+    }
+
+    /// The process that must not be ended with the servers.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
     }
 
     /// The value that servers carry in [`MARK`].
@@ -138,6 +144,26 @@ impl Care {
     }
 }
 
+impl Care {
+    /// Whether the process was started with our mark, and has not overwritten it.
+    fn has_marked(&self, process: &Process) -> bool {
+        self.mark.as_ref().is_some_and(|mark| {
+            fs::read(format!("/proc/{}/environ", process.pid))
+                .is_ok_and(|env| env.split(|&byte| byte == 0).any(|entry| entry == mark))
+        })
+    }
+
+    /// Whether the process lives in a folder of ours or has a file of one open.
+    fn is_used_by(&self, process: &Process) -> bool {
+        let is_ours = |path: &Path| self.folders.iter().any(|folder| path.starts_with(folder));
+        process.cwd().is_ok_and(|path| is_ours(&path))
+            || process.fd().is_ok_and(|fds| {
+                fds.flatten()
+                    .any(|fd| matches!(fd.target, FDTarget::Path(path) if is_ours(&path)))
+            })
+    }
+}
+
 /// The guard process: waits for its stdin to close, then cleans up.
 pub(crate) fn run() -> anyhow::Result<()> {
     let mut care = Care::default();
@@ -161,10 +187,40 @@ pub(crate) fn run() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Ends every process of a session.
-pub(crate) fn kill_session(leader: i32) {
+/// Ends the processes that were orphaned to this one, the subreaper: servers that went into the
+/// background. `kept` are children that are meant to live.
+pub(crate) fn kill_strays(kept: &[u32]) {
+    let myself = rustix::process::getpid().as_raw_nonzero().get();
+    for _pass in 0..STRAY_PASSES {
+        let Ok(processes) = all_processes() else {
+            return;
+        };
+        let strays = processes.flatten().filter_map(|process| {
+            let stat = process.stat().ok()?;
+            let is_kept = kept.contains(&stat.pid.unsigned_abs());
+            (stat.ppid == myself && !is_kept).then_some(stat.pid)
+        });
+        let strays: Vec<Pid> = strays.filter_map(Pid::from_raw).collect();
+        if strays.is_empty() {
+            return;
+        }
+        // Killing one may orphan its children to us.
+        for stray in strays {
+            let _gone = kill_process(stray, Signal::KILL);
+            let _status = rustix::process::waitpid(Some(stray), WaitOptions::empty());
+        }
+    }
+}
+
+/// How deep a tree of strays may be.
+const STRAY_PASSES: usize = 64;
+
+/// Ends every process of a server: of its session, and those that left the session but not its
+/// folder.
+pub(crate) fn kill_server(leader: i32, folder: &Path) {
     kill_all(&Care {
         sessions: BTreeSet::from([leader]),
+        folders: vec![folder.to_owned()],
         ..Care::default()
     });
 }
@@ -207,10 +263,8 @@ fn ours(care: &Care) -> Vec<i32> {
                 return false;
             }
             care.sessions.contains(&stat.session)
-                || care.mark.as_ref().is_some_and(|mark| {
-                    fs::read(format!("/proc/{}/environ", process.pid))
-                        .is_ok_and(|env| env.split(|&byte| byte == 0).any(|entry| entry == mark))
-                })
+                || care.has_marked(process)
+                || care.is_used_by(process)
         })
         .map(|process| process.pid)
         .collect()

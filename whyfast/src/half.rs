@@ -129,18 +129,21 @@ impl Half {
 
     /// Why the half ended without a result.
     fn explain_end(&mut self) -> anyhow::Error {
-        let status = self.child.wait().map(describe).unwrap_or_default();
+        let status = self.child.wait();
+        // Killed or not, only a profiler that says so itself cannot measure; sudo exits with 1.
+        let code = match &status {
+            Ok(status) if self.name == PROFILE && status.code().is_some() => {
+                exit_code::CANNOT_MEASURE
+            }
+            _ => exit_code::FAILED,
+        };
+        let status = status.map(describe).unwrap_or_default();
         let said = self
             .stderr
             .take()
             .and_then(|thread| thread.join().ok())
             .unwrap_or_default();
         let said = reports::clean(said.trim());
-        let code = if self.name == "profile" {
-            exit_code::CANNOT_MEASURE
-        } else {
-            exit_code::FAILED
-        };
         Failure::with_code(code, format!("the {} half {status}: {said}", self.name))
     }
 }
@@ -170,6 +173,9 @@ pub(crate) fn describe(status: ExitStatus) -> String {
         (None, None) => "ended".to_owned(),
     }
 }
+
+/// The name of the profile half.
+pub(crate) const PROFILE: &str = "profile";
 
 /// Characters of a line that are repeated in an error message.
 const BEGINNING: usize = 80;

@@ -6,6 +6,7 @@
 use std::ffi::OsString;
 use std::io::{self, PipeWriter, Read as _, Write as _};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
 use std::time::Duration;
@@ -38,7 +39,12 @@ impl Launched {
     ) -> anyhow::Result<Self> {
         let name = program.to_string_lossy().into_owned();
         let path = find_program(program).ok_or_else(|| {
-            Failure::with_code(NOT_FOUND, format!("{name}: no such program on PATH"))
+            let what = if Path::new(program).exists() {
+                "not a program that can be executed"
+            } else {
+                "no such program on PATH; give its path"
+            };
+            Failure::usage(format!("{name}: {what}"))
         })?;
         let file = Program::at(&path, identity.as_ref())?;
         let (mut pid_reader, pid_writer) = io::pipe()?;
@@ -117,21 +123,20 @@ impl Launched {
         }
     }
 
-    /// Waits for its end. One that was interrupted is asked, then forced, to end.
-    pub(crate) fn wait(&mut self, interrupted: bool) -> anyhow::Result<Option<ExitStatus>> {
-        if !interrupted {
-            return match self.ended.recv() {
-                Ok(status) => status
-                    .map(Some)
-                    .with_context(|| format!("failed to run {}", self.name)),
-                Err(_) => Ok(None),
-            };
+    /// Collects it. One that has not ended is asked to end, then forced to.
+    pub(crate) fn end(self, status: Option<ExitStatus>) -> anyhow::Result<Option<ExitStatus>> {
+        if status.is_some() {
+            return Ok(status);
         }
         for signal in [Signal::INT, Signal::TERM, Signal::KILL] {
             // It may be gone already.
             let _gone = kill_process(self.pid, signal);
             match self.ended.recv_timeout(PATIENCE) {
-                Ok(status) => return Ok(status.ok()),
+                Ok(status) => {
+                    return status
+                        .map(Some)
+                        .with_context(|| format!("failed to run {}", self.name));
+                }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
             }
@@ -169,8 +174,5 @@ fn give_up_privileges() {
     let _unsupported = set_capabilities(None, none);
 }
 
-/// What a shell exits with for a program that does not exist.
-const NOT_FOUND: u8 = 127;
-
 /// How long a signalled command may take to end before the next signal.
-const PATIENCE: Duration = Duration::from_secs(2);
+const PATIENCE: Duration = Duration::from_secs(1);

@@ -6,12 +6,13 @@
 
 use std::fs;
 use std::io::{self, IsTerminal as _, Write as _};
-use std::os::unix::fs::FileTypeExt as _;
+use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use rustix::thread::CapabilitySet;
-use tempfile::NamedTempFile;
+
+use crate::identity::Identity;
 
 /// Where a result goes.
 #[derive(Debug)]
@@ -20,15 +21,12 @@ pub(crate) enum Output {
     Stdout,
     /// A device, a pipe: written in place.
     InPlace(PathBuf),
-    /// A regular file, written under another name until it is complete.
-    File {
-        path: PathBuf,
-        pending: NamedTempFile,
-    },
+    /// A regular file.
+    File(PathBuf),
 }
 
 impl Output {
-    /// Opens the output before anything is measured, so that a wrong path costs no run.
+    /// Checks the output before anything is measured, so that a wrong path costs no run.
     pub(crate) fn open(path: Option<&Path>) -> anyhow::Result<Self> {
         let Some(path) = path.filter(|path| path.as_os_str() != "-") else {
             return Ok(Self::Stdout);
@@ -44,26 +42,17 @@ impl Output {
                 path.display()
             );
         }
-        let folder = path
-            .parent()
-            .filter(|folder| !folder.as_os_str().is_empty());
-        let folder = folder.unwrap_or(Path::new("."));
-        let pending = tempfile::Builder::new()
-            .prefix(".whyfast-")
-            .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644))
-            .tempfile_in(folder)
+        // A file without a name: nothing is left of it, however this process ends.
+        tempfile::tempfile_in(folder_of(path))
             .with_context(|| format!("failed to create {}; choose another -o", path.display()))?;
-        Ok(Self::File {
-            path: path.to_owned(),
-            pending,
-        })
+        Ok(Self::File(path.to_owned()))
     }
 
     /// What writing it may take of root's privileges: the folder may be somebody else's.
     pub(crate) fn capabilities(&self) -> CapabilitySet {
         match self {
             Self::Stdout => CapabilitySet::empty(),
-            Self::File { .. } | Self::InPlace(_) => CapabilitySet::DAC_OVERRIDE,
+            Self::File(_) | Self::InPlace(_) => CapabilitySet::DAC_OVERRIDE,
         }
     }
 
@@ -78,18 +67,8 @@ impl Output {
                     .and_then(|mut file| file.write_all(result.as_bytes()));
                 (path, written)
             }
-            Self::File { path, mut pending } => {
-                // Written through the file itself: errors of the wrapper name its passing name.
-                let written = pending
-                    .as_file_mut()
-                    .write_all(result.as_bytes())
-                    .and_then(|()| pending.as_file().sync_all())
-                    .and_then(|()| {
-                        pending
-                            .persist(&path)
-                            .map(drop)
-                            .map_err(|error| error.error)
-                    });
+            Self::File(path) => {
+                let written = write_whole(&path, result, None);
                 (path, written)
             }
         };
@@ -100,13 +79,37 @@ impl Output {
                 Err(error).with_context(|| {
                     format!(
                         "failed to write {}; the result was printed on stdout instead, and no \
-                         partial file is left",
+                         partial file is left. Free some space or name another file",
                         path.display()
                     )
                 })
             }
         }
     }
+}
+
+/// Writes a file whole or not at all: beside its final name, then renamed. Where an owner is named,
+/// the file is given to it.
+pub(crate) fn write_whole(path: &Path, text: &str, owner: Option<&Identity>) -> io::Result<()> {
+    let mut pending = tempfile::Builder::new()
+        .prefix(".whyfast-")
+        .permissions(fs::Permissions::from_mode(0o644))
+        .tempfile_in(folder_of(path))
+        .map_err(|error| io::Error::from(error.kind()))?;
+    // Through the file itself: errors of the wrapper name its passing name.
+    let file = pending.as_file_mut();
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
+    if let Some(owner) = owner {
+        std::os::unix::fs::fchown(file, Some(owner.uid), Some(owner.gid))?;
+    }
+    pending.persist(path).map(drop).map_err(|error| error.error)
+}
+
+fn folder_of(path: &Path) -> &Path {
+    path.parent()
+        .filter(|folder| !folder.as_os_str().is_empty())
+        .unwrap_or(Path::new("."))
 }
 
 fn to_stdout(result: &str) -> anyhow::Result<()> {

@@ -51,8 +51,13 @@ impl Progress {
             bar.set_message(format!("{left} left  {so_far}"));
             bar.inc(1);
         } else if ends_block(recording) {
+            let figures = if so_far.is_empty() {
+                String::new()
+            } else {
+                format!(": {so_far}")
+            };
             self.say(&format!(
-                "{done} of {} rounds, {left} left: {so_far}",
+                "{done} of {} rounds, {left} left{figures}",
                 self.rounds
             ));
         }

@@ -55,13 +55,16 @@ pub(crate) fn run(
             return Ok(round);
         }
     };
-    let measured = measure(stage, &server, step.probes);
+    let mut blind = false;
+    let measured = measure(stage, &server, step.probes, &mut blind);
     // A server that died explains what the halves saw.
     let died = server.ended();
     server.stop(stage.ground.guard);
     match measured {
         Ok(measured) => {
-            round.failed = died.or_else(|| measured.load.ended_early.clone());
+            round.failed = died
+                .or_else(|| measured.load.ended_early.clone())
+                .or_else(|| not_the_server(&measured));
             round.window = Some(measured.load.window);
             round.profile_requests = measured
                 .profile
@@ -71,7 +74,7 @@ pub(crate) fn run(
             round.profile = measured.profile;
             round.load = Some(measured.load);
         }
-        Err(error) if exit_code_of(&error) == recording::exit_code::CANNOT_MEASURE => {
+        Err(error) if blind && exit_code_of(&error) == recording::exit_code::CANNOT_MEASURE => {
             return Err(CannotProfile(format!("{error:#}")));
         }
         Err(error) => round.failed = Some(died.unwrap_or_else(|| format!("{error:#}"))),
@@ -95,13 +98,33 @@ struct Measured {
     server_cpu: Option<ServerCpu>,
 }
 
+/// Responses without a single system call: somebody else answered them.
+fn not_the_server(measured: &Measured) -> Option<String> {
+    let profile = measured.profile.as_ref()?;
+    let ok = measured.load.ledger.ok;
+    let calls: u64 = profile.calls.iter().map(|row| row.count).sum();
+    (ok > 0 && calls == 0 && profile.detail != recording::Detail::Floor).then(|| {
+        format!(
+            "{ok} requests were answered while the profiled processes made no system call, so they \
+             are not the server; keep the server in the foreground, or choose its processes"
+        )
+    })
+}
+
 /// Loads the server, and profiles it where the round has probes.
-fn measure(stage: &Stage<'_>, server: &Running, probes: Probes) -> anyhow::Result<Measured> {
+///
+/// `blind` is set where it is the profiler that failed.
+fn measure(
+    stage: &Stage<'_>,
+    server: &Running,
+    probes: Probes,
+    blind: &mut bool,
+) -> anyhow::Result<Measured> {
     let interrupt = stage.ground.interrupt;
     let lock_step = stage.plan.scenario.lock_step_requests.is_some();
     let mut load = start_load(stage, server)?;
     let mut profiler = match probes {
-        Probes::On => start_profiler(stage, server)?,
+        Probes::On => start_profiler(stage, server).inspect_err(|_| *blind = true)?,
         Probes::Off => None,
     };
     let deadline = Instant::now() + longest_round(&stage.plan.scenario);

@@ -15,6 +15,7 @@ use crate::compare::progress::Progress;
 use crate::compare::round::{self, CannotProfile, Stage};
 use crate::compare::server::{Ground, PreparedArm, Workspace};
 use crate::compare::{arms, parity};
+use crate::failure::Failure;
 use crate::guard::Guard;
 use crate::identity::{self, Identity};
 use crate::machine::{CpuList, CpuSplit, cores, split_cpus};
@@ -59,6 +60,7 @@ pub(crate) fn compare(args: &CompareArgs) -> anyhow::Result<u8> {
     };
     check_parity(&mut stage, &mut prepared, &mut recording)?;
     reports::analyse_allowing(&mut recording, &args.allow_mismatch);
+    check_gate_names(args, &recording)?;
     if recording
         .gates
         .iter()
@@ -125,6 +127,26 @@ fn check_parity(
     Ok(())
 }
 
+/// A misspelt gate would allow nothing, silently.
+fn check_gate_names(args: &CompareArgs, recording: &Recording) -> anyhow::Result<()> {
+    let known: Vec<&str> = recording
+        .gates
+        .iter()
+        .map(|gate| gate.id.as_str())
+        .collect();
+    match args
+        .allow_mismatch
+        .iter()
+        .find(|id| !known.iter().any(|k| k.eq_ignore_ascii_case(id)))
+    {
+        None => Ok(()),
+        Some(id) => Err(Failure::usage(format!(
+            "--allow-mismatch {id}: no such gate; there are {}",
+            known.join(", ")
+        ))),
+    }
+}
+
 /// Runs the rounds of the plan, as far as they make sense.
 fn run_rounds(stage: &mut Stage<'_>, prepared: &[PreparedArm], recording: &mut Recording) {
     let plan = stage.plan;
@@ -143,18 +165,17 @@ fn run_rounds(stage: &mut Stage<'_>, prepared: &[PreparedArm], recording: &mut R
     let rounds = plan.steps.len() - if blind.is_some() { probed } else { 0 };
     let progress = Progress::begin(rounds);
     for step in &plan.steps {
+        if stage.ground.interrupt.is_set() {
+            recording.partial = Some(interrupted());
+            break;
+        }
         if step.probes == Probes::On && blind.is_some() {
             continue;
-        }
-        if stage.ground.interrupt.is_set() {
-            recording.partial = Some(Partial {
-                why: "interrupted".into(),
-            });
-            break;
         }
         let order = u32::try_from(recording.rounds.len()).unwrap_or(u32::MAX);
         match round::run(stage, &prepared[step.arm], *step, order) {
             Ok(round) => recording.rounds.push(round),
+            Err(CannotProfile(_)) if stage.ground.interrupt.is_set() => {}
             Err(CannotProfile(why)) => {
                 progress.say(&format!("not measured: system calls per request: {why}"));
                 blind = Some(NotMeasured {
@@ -166,11 +187,9 @@ fn run_rounds(stage: &mut Stage<'_>, prepared: &[PreparedArm], recording: &mut R
             }
         }
         if stage.ground.interrupt.is_set() {
-            recording.partial = Some(Partial {
-                why: "interrupted".into(),
-            });
+            recording.partial = Some(interrupted());
             // What the interrupt cut short is no failure of the server.
-            recording.rounds.pop();
+            recording.rounds.retain(|round| round.order != order);
             break;
         }
         progress.round_ended(recording);
@@ -180,6 +199,12 @@ fn run_rounds(stage: &mut Stage<'_>, prepared: &[PreparedArm], recording: &mut R
         }
     }
     recording.not_measured.extend(blind);
+}
+
+fn interrupted() -> Partial {
+    Partial {
+        why: "interrupted".into(),
+    }
 }
 
 /// Whether an arm has failed twice in a row: more rounds would only fail again.
@@ -206,12 +231,17 @@ fn finish(
     output: Output,
     identity: Option<&Identity>,
 ) -> anyhow::Result<u8> {
-    let mut saved = Ok(());
-    if let Some(folder) = &args.out {
-        saved = save(folder, recording, identity);
-    }
+    // The user behind sudo owns the results, not root.
+    let owner = identity.filter(|_| std::env::var_os("SUDO_UID").is_some());
+    let saved = match &args.out {
+        Some(folder) => save(folder, recording, owner),
+        None => Ok(Vec::new()),
+    };
     let style = output::style(&output);
-    let footer = footer(args, recording);
+    let footer = Footer {
+        saved: saved.as_ref().map_or_else(|_| Vec::new(), Clone::clone),
+        reproduce: Some(render::shell_line(&recording.command)),
+    };
     output.write(&render::recording(
         recording,
         args.output.format,
@@ -222,16 +252,36 @@ fn finish(
     Ok(reports::exit_code(recording, &reports::Limits::default()))
 }
 
-/// What was written, and how to do it again.
-fn footer(args: &CompareArgs, recording: &Recording) -> Footer {
-    let saved = args
-        .out
-        .iter()
-        .flat_map(|folder| SAVED_FILES.map(|(name, _)| folder.join(name).display().to_string()));
-    Footer {
-        saved: saved.collect(),
-        reproduce: Some(recording.command.join(" ")),
+/// Keeps the recording and the report in a folder; what cannot be kept there goes to the folder for
+/// temporary files, so that no measurement is lost. Returns what was written.
+fn save(
+    folder: &Path,
+    recording: &Recording,
+    owner: Option<&Identity>,
+) -> anyhow::Result<Vec<String>> {
+    let style = reports::Style::default();
+    let mut saved = Vec::new();
+    for (name, format) in SAVED_FILES {
+        let text = render::recording(recording, format, &style, &Footer::default());
+        let path = folder.join(name);
+        if let Err(error) = output::write_whole(&path, &text, owner) {
+            let refuge =
+                std::env::temp_dir().join(format!("whyfast-{}-{name}", std::process::id()));
+            let kept = match output::write_whole(&refuge, &text, owner) {
+                Ok(()) => format!("it was kept as {} instead", refuge.display()),
+                Err(_) => "it could not be kept anywhere else either".to_owned(),
+            };
+            return Err(error).with_context(|| {
+                format!(
+                    "failed to write {}; no partial file is left, and {kept}. Free some space or \
+                     name another --out",
+                    path.display()
+                )
+            });
+        }
+        saved.push(path.display().to_string());
     }
+    Ok(saved)
 }
 
 /// What `--out` keeps.
@@ -239,32 +289,3 @@ const SAVED_FILES: [(&str, Format); 2] = [
     ("recording.json", Format::Json),
     ("report.md", Format::Markdown),
 ];
-
-/// Keeps the recording and the report in a folder, owned by the user behind sudo.
-fn save(folder: &Path, recording: &Recording, identity: Option<&Identity>) -> anyhow::Result<()> {
-    let style = reports::Style::default();
-    for (name, format) in SAVED_FILES {
-        let text = render::recording(recording, format, &style, &Footer::default());
-        let path = folder.join(name);
-        let pending = tempfile::NamedTempFile::new_in(folder)
-            .and_then(|mut pending| {
-                use std::io::Write as _;
-                use std::os::unix::fs::PermissionsExt as _;
-                pending.write_all(text.as_bytes())?;
-                pending
-                    .as_file()
-                    .set_permissions(fs::Permissions::from_mode(0o644))?;
-                pending.persist(&path).map_err(|error| error.error)
-            })
-            .with_context(|| {
-                format!(
-                    "failed to write {}; no partial file is left",
-                    path.display()
-                )
-            })?;
-        if let Some(identity) = identity.filter(|_| std::env::var_os("SUDO_UID").is_some()) {
-            std::os::unix::fs::fchown(&pending, Some(identity.uid), Some(identity.gid))?;
-        }
-    }
-    Ok(())
-}

@@ -9,6 +9,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
+use profiler::Target;
 use recording::{Arm, ArmKind, Setting};
 use sha2::{Digest as _, Sha256};
 
@@ -41,9 +42,14 @@ impl Workspace {
         identity: Option<&Identity>,
         body_bytes: u64,
     ) -> anyhow::Result<Self> {
-        let folder = tempfile::Builder::new()
-            .prefix("whyfast-")
-            .tempdir()
+        // Resolved, since the guard compares it with what the kernel says of processes.
+        let folder = std::env::temp_dir()
+            .canonicalize()
+            .and_then(|parent| {
+                tempfile::Builder::new()
+                    .prefix("whyfast-")
+                    .tempdir_in(parent)
+            })
             .context("failed to make a temporary folder; set TMPDIR to one that can be written")?;
         guard
             .add_folder(folder.path())
@@ -181,6 +187,7 @@ impl PreparedArm {
                 }
             }
             ServerSpec::Live { url, target } => {
+                check_live(spec, target)?;
                 arm.kind = ArmKind::Live;
                 Launch::Live {
                     url: url.clone(),
@@ -202,6 +209,17 @@ impl PreparedArm {
             launch,
             package,
         })
+    }
+}
+
+/// A live target that does not exist is found out before the first round, where it can be seen.
+fn check_live(spec: &ArmSpec, target: &LiveTarget) -> anyhow::Result<()> {
+    match target.to_target().resolve() {
+        Err(error) if rustix::process::geteuid().is_root() => Err(Failure::with_code(
+            error.exit_code(),
+            format!("arm {:?}: {error}", spec.spec),
+        )),
+        _ => Ok(()),
     }
 }
 
@@ -336,6 +354,7 @@ impl Running {
             .add_session(leader)
             .context("the guard process is gone")?;
         running.await_port(port, arm.package.as_deref(), ground.interrupt)?;
+        running.check_owner(port)?;
         Ok(running)
     }
 
@@ -362,19 +381,44 @@ impl Running {
                 let hint = package.map_or_else(String::new, |package| {
                     format!(" (from package {package}, if it is the usual build)")
                 });
-                anyhow::bail!("{why} before it listened{hint}");
+                // A daemon's first process ends well while the server lives on elsewhere.
+                let daemon = if why.contains("status 0") {
+                    "; keep the server in the foreground (nginx: `daemon off;`)"
+                } else {
+                    ""
+                };
+                anyhow::bail!("{why} before it listened{hint}{daemon}");
             }
             anyhow::ensure!(!interrupt.is_set(), "interrupted");
             anyhow::ensure!(
                 Instant::now() < deadline,
-                "{} does not listen on 127.0.0.1:{port} after {} s; does its command use {{port}}? \
-                 {}",
+                "{} does not listen on 127.0.0.1:{port} after {} s; does its command use {{port}}?{}",
                 self.name,
                 READY_PATIENCE.as_secs(),
                 self.last_words()
             );
             std::thread::sleep(Duration::from_millis(2));
         }
+        Ok(())
+    }
+
+    /// The port has to be held by the processes that will be measured. (Who holds it cannot always
+    /// be seen; a profile that counts nothing is refused later.)
+    fn check_owner(&self, port: u16) -> anyhow::Result<()> {
+        let Ok(owners) = Target::Port(port).resolve() else {
+            return Ok(());
+        };
+        let pids = self.pids();
+        anyhow::ensure!(
+            owners
+                .iter()
+                .any(|owner| pids.contains(&owner.cast_signed())),
+            "{} went into the background: 127.0.0.1:{port} is held by process {}, which does not \
+             descend from the one that was started. Keep the server in the foreground (nginx: \
+             `daemon off;`)",
+            self.name,
+            owners.first().map_or_else(String::new, u32::to_string)
+        );
         Ok(())
     }
 
@@ -427,6 +471,8 @@ impl Running {
         if let Some(started) = self.started.take() {
             let leader = started.child.id();
             end(started);
+            // The halves have ended before the server, so whatever else is our child came from it.
+            guard::kill_strays(&[guard.pid()]);
             drop(guard.session_ended(leader));
         }
     }
@@ -453,7 +499,7 @@ fn end(mut started: Started) {
         }
         std::thread::sleep(Duration::from_millis(2));
     }
-    guard::kill_session(leader);
+    guard::kill_server(leader, &started.folder);
     drop(started.child.wait());
     // Orphans of the session came to us, the subreaper.
     while let Ok(Some(_)) = waitpgid(pid, WaitOptions::NOHANG) {}

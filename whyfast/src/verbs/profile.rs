@@ -8,12 +8,13 @@ use std::time::{Duration, Instant};
 
 use profiler::{Config, ProfilerError, Session, Target};
 use recording::wire::{Command, Message, WIRE_VERSION};
-use recording::{Profile, RecordingKind, exit_code};
+use recording::{Partial, Profile, RecordingKind, exit_code};
 use reports::{Footer, Limits};
 use rustix::thread::CapabilitySet;
 
 use crate::args::ProfileArgs;
 use crate::failure::{self, Failure};
+use crate::half::describe;
 use crate::identity;
 use crate::launch::Launched;
 use crate::machine::now_ns;
@@ -52,25 +53,28 @@ pub(crate) fn profile(args: &ProfileArgs) -> anyhow::Result<u8> {
     let end = watch(&mut session, args, &interrupt, launched.as_mut())?;
     let mut profile = session.close(false)?;
     drop(session);
-    profile.ended_early = profile.ended_early.or(end.early);
+    profile.ended_early = profile.ended_early.or_else(|| end.early.clone());
     if let Some(launched) = &launched {
         name_command(&mut profile, launched.pid(), args);
     }
-    if let Some(status) = end.status {
+    let code = render(args, profile, &end, output);
+    // The result is out; a command that outlives its profile is ended now.
+    let status = match launched {
+        Some(launched) => launched.end(end.status)?,
+        None => None,
+    };
+    if let Some(status) = status {
         note(&format!(
             "{} {}",
             args.command[0].display(),
-            crate::half::describe(status)
+            describe(status)
         ));
     }
-    let code = render(args, profile, output)?;
-    Ok(
-        match (end.interrupted && args.duration.is_some(), end.status) {
-            (true, _) => exit_code::INTERRUPTED,
-            (false, Some(status)) if args.propagate_exit => status_code(status),
-            _ => code,
-        },
-    )
+    let code = code?;
+    Ok(match status {
+        Some(status) if args.propagate_exit && !end.interrupted => status_code(status),
+        _ => code,
+    })
 }
 
 /// Starts the command, held back before its exec.
@@ -118,8 +122,13 @@ fn explain(error: &ProfilerError) -> anyhow::Error {
 }
 
 /// Renders the result and decides the exit code.
-fn render(args: &ProfileArgs, profile: Profile, output: Output) -> anyhow::Result<u8> {
+fn render(args: &ProfileArgs, profile: Profile, end: &End, output: Output) -> anyhow::Result<u8> {
     let mut recording = render::blank(RecordingKind::Profile);
+    // A target that ends is the end of the work; an interrupt of a wanted duration is not.
+    let cut = end.interrupted && args.duration.is_some();
+    recording.partial = cut.then(|| Partial {
+        why: "interrupted".into(),
+    });
     render::add_profile(&mut recording, &describe_target(args), profile);
     let style = output::style(&output);
     let text = render::recording(&recording, args.output.format, &style, &Footer::default());
@@ -226,11 +235,6 @@ fn watch(
             .flatten()
             .fold(now + POLL, Instant::min);
         std::thread::sleep(wake.saturating_duration_since(now));
-    }
-    if let Some(launched) = launched
-        && end.status.is_none()
-    {
-        end.status = launched.wait(end.interrupted)?;
     }
     Ok(end)
 }

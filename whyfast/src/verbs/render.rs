@@ -128,6 +128,21 @@ fn redact(arguments: impl Iterator<Item = String>) -> Vec<String> {
         .collect()
 }
 
+/// A command line that can be pasted into a shell.
+pub(crate) fn shell_line(command: &[String]) -> String {
+    let words: Vec<String> = command.iter().map(|word| shell_word(word)).collect();
+    words.join(" ")
+}
+
+fn shell_word(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,@%+".contains(c);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
 fn header_line(line: &str) -> String {
     match line.split_once(':') {
         Some((name, value)) => {
@@ -213,6 +228,16 @@ mod tests {
         };
         add_profile(&mut recording, "pid 1", profile);
         recording
+    }
+
+    /// What a shell would take apart is quoted.
+    #[test]
+    fn command_lines_can_be_pasted() {
+        let command = ["whyfast", "compare", "a=cmd:x {port}", "it's"].map(str::to_owned);
+        assert_eq!(
+            shell_line(&command),
+            r"whyfast compare 'a=cmd:x {port}' 'it'\''s'"
+        );
     }
 
     /// No secret of the command line is stored, however it was given.
