@@ -115,8 +115,30 @@ pub(crate) fn counted(count: usize, noun: &str) -> String {
     }
 }
 
+/// The day of a moment in UTC (`2026-11-30`), from ns since 1970.
+///
+/// Days are counted in eras of 400 years whose years begin in March, so that the leap day is the
+/// last day of a year and every month has a fixed place.
+pub(crate) fn date(unix_ns: u64) -> String {
+    let days = unix_ns / 86_400_000_000_000 + DAYS_TO_1970;
+    let (era, day_of_era) = (days / DAYS_OF_ERA, days % DAYS_OF_ERA);
+    let leaps = day_of_era / 1460 + day_of_era / (DAYS_OF_ERA - 1);
+    let year_of_era = (day_of_era - leaps + day_of_era / 36_524) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    // 153 days are five months, 31 30 31 30 31, from March on.
+    let from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * from_march + 2) / 5 + 1;
+    let (month, next_year) = if from_march < 10 {
+        (from_march + 3, 0)
+    } else {
+        (from_march - 9, 1)
+    };
+    let year = era * 400 + year_of_era + next_year;
+    format!("{year:04}-{month:02}-{day:02}")
+}
+
 /// A large value without decimals, grouped.
-fn rounded(value: f64) -> String {
+pub(crate) fn rounded(value: f64) -> String {
     // Above 2^53 the digits are noise anyway, and the cast saturates.
     #[expect(
         clippy::cast_possible_truncation,
@@ -131,9 +153,35 @@ fn rounded(value: f64) -> String {
     }
 }
 
+/// Days from 0000-03-01 to 1970-01-01 in the calendar of today.
+const DAYS_TO_1970: u64 = 719_468;
+/// Days of 400 years.
+const DAYS_OF_ERA: u64 = 146_097;
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Leap days, ends of years and centuries; the moment before midnight is still the old day.
+    #[test]
+    fn dates_follow_the_calendar() {
+        const DAY_NS: u64 = 86_400_000_000_000;
+        for (day, expected) in [
+            (0, "1970-01-01"),
+            (58, "1970-02-28"),
+            (59, "1970-03-01"),
+            (364, "1970-12-31"),
+            (789, "1972-02-29"),
+            (11_016, "2000-02-29"),
+            (19_675, "2023-11-14"),
+            (20_787, "2026-11-30"),
+            (47_540, "2100-02-28"),
+            (47_541, "2100-03-01"),
+        ] {
+            assert_eq!(date(day * DAY_NS), expected);
+            assert_eq!(date(day * DAY_NS + DAY_NS - 1), expected);
+        }
+    }
 
     /// Separators and digits.
     #[test]

@@ -3,10 +3,10 @@
 //! The words are the same in every format and in the exit code. A gate that refuses leaves no
 //! winner; an interval that is too wide says how many pairs would do.
 
-use recording::{Comparison, GateStatus, Recording, Verdict, VerdictWord};
+use recording::{Comparison, GateStatus, Probes, Recording, Round, Verdict, VerdictWord};
 
 use crate::figures::{counted, grouped, interval, percent, ratio};
-use crate::metrics::{Metric, paired};
+use crate::metrics::{Metric, is_good, paired};
 use crate::statistics::{paired_ratio, pairs_needed};
 
 /// The level of every interval that a report shows.
@@ -14,6 +14,15 @@ pub const LEVEL: f64 = 0.99;
 
 /// Pairs below which a verdict is called indicative.
 pub const PAIRS_FOR_A_CLAIM: u32 = 8;
+
+/// Pairs below which an interval says nothing that a reader could use.
+pub(crate) const PAIRS_FOR_AN_INTERVAL: u32 = 3;
+
+/// What stands in the place of such an interval.
+pub(crate) const TOO_FEW_PAIRS: &str = "too few pairs";
+
+/// Pairs above which a quieter machine is the better remedy.
+const SANE_PAIRS: u32 = 100;
 
 /// The word for one arm against the reference.
 #[derive(Clone, Debug, PartialEq)]
@@ -97,8 +106,11 @@ pub fn pair_verdicts(recording: &Recording) -> Vec<PairVerdict> {
                     winner: None,
                     pairs: 0,
                     text: format!(
-                        "{} against {}: inconclusive, no pair of good rounds; more pairs needed",
-                        first.name, other.name
+                        "{} against {}: inconclusive, no pair of good rounds, {}",
+                        first.name,
+                        other.name,
+                        failed_arms(recording, &first.name, &other.name)
+                            .unwrap_or_else(|| "more pairs needed".to_owned())
                     ),
                 },
             }
@@ -125,53 +137,62 @@ pub fn word(interval: Option<(f64, f64)>, margin: f64) -> VerdictWord {
 
 fn judge(recording: &Recording, comparison: &Comparison, margin: f64) -> PairVerdict {
     let word = word(comparison.interval, margin);
+    let (a, b) = (&comparison.a, &comparison.b);
     let a_leads = comparison.ratio >= 1.0;
-    let (leader, other) = if a_leads {
-        (&comparison.a, &comparison.b)
-    } else {
-        (&comparison.b, &comparison.a)
-    };
-    // The ratio is told from the side of the leader, so that it reads as "faster by".
-    let (lead, bounds) = if a_leads {
-        (comparison.ratio, comparison.interval)
-    } else {
-        (
-            1.0 / comparison.ratio,
-            comparison
-                .interval
-                .map(|(low, high)| (1.0 / high, 1.0 / low)),
+    let (leader, other) = if a_leads { (a, b) } else { (b, a) };
+    let evidence = |bounds| {
+        format!(
+            "{} {} CI, {}",
+            interval(bounds),
+            percent(comparison.level),
+            counted(comparison.pairs as usize, "pair")
         )
     };
-    let evidence = format!(
-        "{} {} CI, {}",
-        interval(bounds),
-        percent(comparison.level),
-        counted(comparison.pairs as usize, "pair")
-    );
-    let ratio_text = format!("{}x", ratio(lead));
+    // The factor is told from the side of the leader; where the tables have its inverse, so is that.
+    let lead = || {
+        let (factor, bounds) = if a_leads {
+            (comparison.ratio, comparison.interval)
+        } else {
+            inverted(comparison)
+        };
+        let inverse = if a_leads {
+            String::new()
+        } else {
+            format!("  ({a}/{b} {})", ratio(comparison.ratio))
+        };
+        let text = format!("{leader} {} times as fast as {other}", ratio(factor));
+        (text, format!("{}{inverse}", evidence(bounds)))
+    };
+    let quotient = format!("{a}/{b} {}", ratio(comparison.ratio));
     let text = match word {
-        VerdictWord::Faster => format!("{leader} faster than {other} by {ratio_text}  {evidence}"),
+        VerdictWord::Faster => {
+            let (lead, evidence) = lead();
+            format!("{lead}  {evidence}")
+        }
+        VerdictWord::Immaterial => {
+            let (lead, evidence) = lead();
+            let margin = percent(margin);
+            format!("{lead}, established but not beyond the margin of {margin}  {evidence}")
+        }
         VerdictWord::Equivalent => format!(
-            "{} and {} equivalent within {}: {ratio_text}  {evidence}",
-            comparison.a,
-            comparison.b,
-            percent(margin)
+            "{a} and {b} equivalent within {}: {quotient}  {}",
+            percent(margin),
+            evidence(comparison.interval)
         ),
-        VerdictWord::Immaterial => format!(
-            "{leader} ahead of {other}, established but not beyond the margin of {}: \
-             {ratio_text}  {evidence}",
-            percent(margin)
-        ),
-        VerdictWord::Inconclusive | VerdictWord::NotComparable => format!(
-            "{} against {}: inconclusive, {}: {leader} at {ratio_text}  {evidence}",
-            comparison.a,
-            comparison.b,
-            more_pairs(recording, comparison, margin)
-        ),
+        VerdictWord::Inconclusive | VerdictWord::NotComparable => {
+            let evidence = if comparison.pairs < PAIRS_FOR_AN_INTERVAL {
+                let pairs = counted(comparison.pairs as usize, "pair");
+                format!("{TOO_FEW_PAIRS} for an interval ({pairs})")
+            } else {
+                evidence(comparison.interval)
+            };
+            let why = more_pairs(recording, comparison, margin);
+            format!("{a} against {b}: inconclusive, {why}: {quotient}  {evidence}")
+        }
     };
     PairVerdict {
-        a: comparison.a.clone(),
-        b: comparison.b.clone(),
+        a: a.clone(),
+        b: b.clone(),
         word,
         winner: (word == VerdictWord::Faster).then(|| leader.clone()),
         pairs: comparison.pairs,
@@ -179,21 +200,55 @@ fn judge(recording: &Recording, comparison: &Comparison, margin: f64) -> PairVer
     }
 }
 
-/// How many pairs would make the interval narrow enough to tell, from the spread seen.
+/// The ratio and its interval with the arms exchanged.
+pub(crate) fn inverted(comparison: &Comparison) -> (f64, Option<(f64, f64)>) {
+    let interval = comparison.interval;
+    (
+        1.0 / comparison.ratio,
+        interval.map(|(low, high)| (1.0 / high, 1.0 / low)),
+    )
+}
+
+/// What would make the interval narrow enough to tell: rounds that do not fail, or more pairs, as
+/// many as follow from the spread seen.
 fn more_pairs(recording: &Recording, comparison: &Comparison, margin: f64) -> String {
     let (a, b) = paired(recording, Metric::Throughput, &comparison.a, &comparison.b);
     let target = (margin / 2.0).max(0.01);
-    let needed = paired_ratio(&a, &b, comparison.level)
-        .and_then(|ratio| ratio.log_deviation)
-        .and_then(|deviation| pairs_needed(deviation, target, comparison.level));
+    let deviation = paired_ratio(&a, &b, comparison.level).and_then(|ratio| ratio.log_deviation);
+    let needed = deviation.and_then(|deviation| {
+        pairs_needed(deviation, target, comparison.level).filter(|needed| *needed <= SANE_PAIRS)
+    });
+    let planned = recording.scenario.as_ref().map_or(0, |s| s.pairs);
+    let would_do = needed.map_or(deviation.is_none(), |needed| needed <= planned);
+    if let Some(failed) = failed_arms(recording, &comparison.a, &comparison.b).filter(|_| would_do)
+    {
+        return failed;
+    }
     match needed {
         Some(needed) if needed > comparison.pairs => {
             let more = needed - comparison.pairs;
             let noun = if more == 1 { "pair" } else { "pairs" };
             format!("about {} more {noun} needed", grouped(more.into()))
         }
+        None if deviation.is_some() => {
+            format!("more than {SANE_PAIRS} pairs needed, quiet the machine")
+        }
         _ => "more pairs needed".to_owned(),
     }
+}
+
+/// Which of two arms has failed rounds without probes, as a reason; `None` where neither has.
+fn failed_arms(recording: &Recording, a: &str, b: &str) -> Option<String> {
+    let parts: Vec<String> = [a, b]
+        .into_iter()
+        .filter_map(|arm| {
+            let of_arm =
+                |round: &&Round| round.arm == arm && round.probes == Probes::Off && !is_good(round);
+            let failed = recording.rounds.iter().filter(of_arm).count();
+            (failed > 0).then(|| format!("{} of {arm}", counted(failed, "round")))
+        })
+        .collect();
+    (!parts.is_empty()).then(|| format!("because {} failed", parts.join(" and ")))
 }
 
 /// With several arms the word that claims least: a doubt about one arm is a doubt about the run.

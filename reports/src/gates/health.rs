@@ -58,11 +58,7 @@ pub(super) fn client_saturation(recording: &Recording) -> Gate {
             )
         })
         .collect();
-    let lock_step = recording
-        .scenario
-        .as_ref()
-        .is_some_and(|s| s.lock_step_requests.is_some());
-    let finding = if lock_step {
+    let finding = if by_count(recording) {
         Finding::not_measured("one request at a time saturates nothing", "")
     } else if shares
         .iter()
@@ -109,12 +105,26 @@ pub(super) fn client_saturation(recording: &Recording) -> Gate {
     )
 }
 
-/// G8: needs a count of responses made by the server itself.
-pub(super) fn server_count() -> Gate {
-    Finding::not_measured("the server's own count of responses is not read", "").gate(
-        "G8",
-        "server and client count the same",
-        "within 0.1% and what is in flight",
+/// G9: other work on the machine, as the load average tells it. What ran just before counts too.
+pub(super) fn quiet_machine(recording: &Recording) -> Gate {
+    let host = &recording.host;
+    let finding = match host.load_average_centi {
+        None => Finding::not_measured("the load average at the start is not known", ""),
+        Some(centi) => {
+            let load = f64::from(centi) / 100.0;
+            let cpus = counted(host.cpus as usize, "CPU");
+            let value = format!("load average {load:.2} at the start, {cpus}");
+            if load > QUIET_SHARE * f64::from(host.cpus) + QUIET_ALLOWANCE {
+                Finding::warn(value, "stop other work")
+            } else {
+                Finding::ok(value)
+            }
+        }
+    };
+    finding.gate(
+        "G9",
+        "quiet machine",
+        "load average at most half of the CPUs and 0.5 more",
     )
 }
 
@@ -145,7 +155,9 @@ pub(super) fn probe_cost(recording: &Recording) -> Gate {
         .filter(|comparison| comparison.metric == PROBES_THROUGHPUT)
         .map(|comparison| (comparison.a.as_str(), comparison.ratio))
         .collect();
-    let finding = if ratios.is_empty() {
+    let finding = if by_count(recording) {
+        Finding::not_measured("rounds in lock-step have no counterpart without probes", "")
+    } else if ratios.is_empty() {
         Finding::not_measured(
             "no good rounds with and without probes",
             "run as root (sudo), so that rounds with probes are run",
@@ -250,6 +262,12 @@ pub(crate) fn cpu_count(list: &str) -> Option<u32> {
         .try_fold(0, |sum: u32, part| sum.checked_add(part?))
 }
 
+/// Whether rounds are a number of requests, one at a time.
+fn by_count(recording: &Recording) -> bool {
+    let scenario = recording.scenario.as_ref();
+    scenario.is_some_and(|scenario| scenario.lock_step_requests.is_some())
+}
+
 /// Ok and failed requests of an arm over its good rounds.
 fn finished(recording: &Recording, arm: &str) -> (u64, u64) {
     let both = [Probes::Off, Probes::On];
@@ -260,6 +278,11 @@ fn finished(recording: &Recording, arm: &str) -> (u64, u64) {
             (ok + load.ledger.ok, failed + load.ledger.failed_total())
         })
 }
+
+/// Share of the CPUs that other work may have kept busy in the last minute.
+const QUIET_SHARE: f64 = 0.5;
+/// Load average that is allowed besides: the run's own preparation counts too.
+const QUIET_ALLOWANCE: f64 = 0.5;
 
 #[cfg(test)]
 mod tests {

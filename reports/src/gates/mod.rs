@@ -21,7 +21,7 @@ pub fn evaluate(recording: &Recording, figures: &[ArmFigures], allowed: &[String
         parity::keep_alive(recording),
         health::errors(recording),
         health::client_saturation(recording),
-        health::server_count(),
+        health::quiet_machine(recording),
         health::a_a_control(),
         health::probe_cost(recording),
         health::lost_events(figures),
@@ -48,6 +48,9 @@ pub const SERVER_SATURATED: f64 = 0.97;
 
 /// Share of one CPU from which a client thread may be the limiter.
 pub const CLIENT_SATURATED: f64 = 0.9;
+
+/// Share below which neither side of a closed loop is busy, so that something else is the limiter.
+pub const NEITHER_BUSY: f64 = 0.8;
 
 /// What a gate found.
 struct Finding {

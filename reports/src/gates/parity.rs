@@ -57,49 +57,55 @@ pub(super) fn keep_alive(recording: &Recording) -> Gate {
     )
 }
 
-/// G14: settings that a recipe declares, side by side.
+/// G14: settings that a recipe declares, side by side. The style of built-in servers is what they
+/// are compared by, so it is left out.
 pub(super) fn tuning(recording: &Recording) -> Gate {
-    let rows = differing_settings(&recording.arms);
-    let declared = recording
-        .arms
-        .iter()
-        .filter(|arm| !arm.settings.is_empty())
-        .count();
-    let Some(first) = recording.arms.first() else {
-        return Finding::not_measured("there is no arm", "").gate("G14", TUNING, DECLARED);
+    let compared = |arm: &Arm, key: &str| arm.kind != ArmKind::Testserver || key != STYLE;
+    let keys = |arm: &Arm| -> usize {
+        let settings = arm.settings.iter();
+        settings
+            .filter(|setting| compared(arm, &setting.key))
+            .count()
     };
-    let (differing, undeclared): (Vec<_>, Vec<_>) = rows.into_iter().partition(SettingRow::differs);
-    let finding = if !differing.is_empty() {
-        let value = differing
-            .iter()
-            .map(SettingRow::describe)
-            .collect::<Vec<_>>()
-            .join("; ");
-        Finding::warn(
-            value,
-            "make the settings equal, or read the result with them in mind",
-        )
-    } else if declared < recording.arms.len() || !undeclared.is_empty() {
-        let arms: Vec<&str> = recording
+    let declaring_style = |key: &str| {
+        let declares = |arm: &Arm| arm.settings.iter().any(|setting| setting.key == key);
+        recording
             .arms
             .iter()
-            .filter(|arm| arm.settings.is_empty())
-            .map(|arm| arm.name.as_str())
-            .collect();
-        let value = if arms.is_empty() {
-            let keys: Vec<&str> = undeclared.iter().map(|row| row.key.as_str()).collect();
-            format!("declared on one side only: {}", keys.join(", "))
-        } else {
-            format!("no settings declared by {}", arms.join(", "))
-        };
-        Finding::not_measured(&value, "compare the configurations by eye")
-    } else {
-        Finding::ok(format!(
-            "{} equal",
-            counted(first.settings.len(), "setting")
-        ))
+            .any(|arm| declares(arm) && compared(arm, key))
     };
-    finding.gate("G14", TUNING, DECLARED)
+    let rows = differing_settings(&recording.arms)
+        .into_iter()
+        .filter(|row| declaring_style(&row.key));
+    let (differing, undeclared): (Vec<_>, Vec<_>) = rows.partition(SettingRow::differs);
+    let silent: Vec<&str> = recording
+        .arms
+        .iter()
+        .filter(|arm| keys(arm) == 0)
+        .map(|arm| arm.name.as_str())
+        .collect();
+    let finding = if !differing.is_empty() {
+        let rows: Vec<String> = differing.iter().map(SettingRow::describe).collect();
+        Finding::warn(
+            rows.join("; "),
+            "make them equal, or read the result with that in mind",
+        )
+    } else if !silent.is_empty() || recording.arms.is_empty() {
+        Finding::not_measured(
+            &format!("no settings declared by {}", silent.join(", ")),
+            BY_EYE,
+        )
+    } else if !undeclared.is_empty() {
+        let keys: Vec<&str> = undeclared.iter().map(|row| row.key.as_str()).collect();
+        Finding::not_measured(
+            &format!("declared on one side only: {}", keys.join(", ")),
+            BY_EYE,
+        )
+    } else {
+        let equal = recording.arms.first().map_or(0, keys);
+        Finding::ok(format!("{} equal", counted(equal, "setting")))
+    };
+    finding.gate("G14", "tuning parity", "declared settings equal")
 }
 
 /// One setting over all arms.
@@ -112,9 +118,12 @@ pub(crate) struct SettingRow {
 }
 
 impl SettingRow {
-    /// Whether two arms declare different values.
+    /// Whether two arms declare different values. What follows in parentheses explains a value and
+    /// is no part of it.
     pub(crate) fn differs(&self) -> bool {
-        self.values.iter().flatten().collect::<BTreeSet<_>>().len() > 1
+        let bare = |value: &String| value.split(" (").next().map(str::to_owned);
+        let values: BTreeSet<_> = self.values.iter().flatten().map(bare).collect();
+        values.len() > 1
     }
 
     fn describe(&self) -> String {
@@ -339,7 +348,7 @@ pub(crate) fn header_differences(a: &Arm, b: &Arm) -> Option<Vec<String>> {
     Some(differences)
 }
 
-/// Title of G14.
-const TUNING: &str = "tuning parity";
-/// Limit of G14.
-const DECLARED: &str = "declared settings equal";
+/// The setting that names what a built-in server does.
+const STYLE: &str = "style";
+/// What to do where settings are not declared.
+const BY_EYE: &str = "compare the configurations by eye";

@@ -25,6 +25,7 @@ pub fn compare(recording: &Recording, end: &Footer) -> String {
         view::machine(&recording.host)
     );
     document.text(&escape(&environment));
+    document.text(&escape(&view_of::conditions(recording, true)));
     document.table(Priority::Verdict, &view_of::headline(recording, &figures));
     document.list(Priority::Caveats, &judgement::gates(recording));
 
@@ -58,7 +59,7 @@ pub fn compare(recording: &Recording, end: &Footer) -> String {
     document.details("all gates", &judgement::gate_table(recording));
     for arm in &recording.arms {
         for file in &arm.config {
-            let summary = format!("{} of {}", view::name(&file.name), view::name(&arm.name));
+            let summary = view_of::config_title(recording, arm, file);
             document.fenced_details(&summary, fenced(&file.text, LINE_LIMIT));
         }
     }

@@ -10,7 +10,11 @@ use crate::view::{self, profile as view_of};
 /// Renders a profile.
 pub fn profile(recording: &Recording, end: &Footer) -> String {
     let mut document = Document::default();
-    document.text("### profile");
+    let target = view_of::target(recording);
+    document.text(&match &target {
+        Some(target) => format!("### profile of {}", escape(target)),
+        None => "### profile".to_owned(),
+    });
     let mut top: Vec<view::Line> = view::partial(recording).into_iter().collect();
     let profile = view_of::profile(recording);
     if let Some(profile) = profile {

@@ -19,7 +19,10 @@ pub fn compare(recording: &Recording, style: &Style, end: &Footer) -> String {
     let mut text = format!("{title}\n");
     let kernel = view::name(&recording.host.kernel);
     let environment = format!("{}  kernel {kernel}", view_of::environment(recording));
-    let mut top = vec![Line::new("", environment)];
+    let mut top = vec![
+        Line::new("", environment),
+        Line::new("", view_of::conditions(recording, false)),
+    ];
     top.extend(view::partial(recording));
     top.extend(judgement::verdict(recording));
     top.extend(judgement::live_arms(recording));

@@ -2,16 +2,17 @@
 
 use std::fmt::Write as _;
 
-use recording::{Comparison, NotMeasured, Probes, Protocol, Recording};
+use recording::{Arm, Comparison, ConfigFile, NotMeasured, Probes, Protocol, Recording};
 
 use super::judgement::hidden_by_loss;
-use super::{Line, Table, name, or_absent, sentence};
+use super::{ABSENT, Line, Table, name, or_absent, sentence};
 use crate::clean::{clean, clean_to};
-use crate::figures::{counted, interval, micros, per_request, rate, ratio, span};
-use crate::gates::{differing_settings, header_differences};
+use crate::figures::{counted, date, interval, micros, per_request, rate, ratio, span};
+use crate::gates::{cpu_count, differing_settings, header_differences};
 use crate::join::ArmFigures;
 use crate::layout::{Tone, WRITES};
 use crate::metrics::{Metric, PROBES_THROUGHPUT, quantile_support};
+use crate::verdict::{PAIRS_FOR_AN_INTERVAL, TOO_FEW_PAIRS};
 
 /// `nginx vs h2o`.
 pub(crate) fn title(recording: &Recording) -> String {
@@ -48,6 +49,96 @@ pub(crate) fn environment(recording: &Recording) -> String {
     parts.join("  ")
 }
 
+/// How long, with what, when, and the version of each arm; with the hashes of the programs where
+/// there is room for them.
+pub(crate) fn conditions(recording: &Recording, hashes: bool) -> String {
+    let mut parts = Vec::new();
+    if let Some(scenario) = &recording.scenario {
+        let seconds = |ns: u64| format!("{:.2} s", ns as f64 / 1e9);
+        parts.push(counted(scenario.pairs as usize, "pair"));
+        parts.extend(
+            scenario
+                .duration_ns
+                .map(|ns| format!("{} windows", seconds(ns))),
+        );
+        parts.push(match scenario.warmup_ns {
+            0 => "no warm-up".to_owned(),
+            ns => format!("{} warm-up", seconds(ns)),
+        });
+    }
+    parts.push(format!("whyfast {}", name(&recording.tool.version)));
+    parts.push(date(recording.created_unix_ns));
+    let arms: Vec<String> = recording
+        .arms
+        .iter()
+        .map(|arm| program(arm, hashes))
+        .collect();
+    format!("{}  {}", parts.join(", "), arms.join(", "))
+}
+
+/// An arm with the version of its program.
+fn program(arm: &Arm, hash: bool) -> String {
+    let version = arm
+        .version
+        .as_deref()
+        .map_or("(version not known)", version_number);
+    let mut text = format!("{} {}", clean_to(&arm.name, 30), name(version));
+    if let Some(sha256) = arm.binary_sha256.as_deref().filter(|_| hash) {
+        write!(
+            text,
+            " (sha256 {})",
+            clean_to(sha256.get(..12).unwrap_or(sha256), 12)
+        )
+        .expect(WRITES);
+    }
+    text
+}
+
+/// The number in what a program says of itself (`nginx/1.22.1`), or all of it where there is none.
+fn version_number(text: &str) -> &str {
+    text.split([' ', '/'])
+        .find(|word| word.starts_with(|first: char| first.is_ascii_digit()))
+        .unwrap_or(text)
+}
+
+/// What a configuration file is called above its text: a template, with what whyfast fills in.
+pub(crate) fn config_title(recording: &Recording, arm: &Arm, file: &ConfigFile) -> String {
+    let mut title = format!("{} of {}", name(&file.name), name(&arm.name));
+    if file.text.contains('{') {
+        title.push_str(", template");
+    }
+    let cpus = recording
+        .scenario
+        .as_ref()
+        .and_then(|scenario| cpu_count(scenario.server_cpus.as_deref()?));
+    if let Some(cpus) = cpus.filter(|_| file.text.contains("{workers}")) {
+        write!(title, ", {}", counted(cpus as usize, "worker")).expect(WRITES);
+    }
+    title
+}
+
+/// The interval of a comparison, where it rests on enough pairs to be of use.
+pub(crate) fn bounds(row: &Comparison) -> String {
+    if row.pairs < PAIRS_FOR_AN_INTERVAL {
+        TOO_FEW_PAIRS.to_owned()
+    } else {
+        interval(row.interval)
+    }
+}
+
+/// What is divided by what; in words where the names are long.
+fn quotient_title(recording: &Recording) -> String {
+    let names: Vec<String> = recording.arms.iter().map(|arm| name(&arm.name)).collect();
+    if names
+        .iter()
+        .any(|name| name.chars().count() > QUOTIENT_NAME)
+    {
+        "first/second".to_owned()
+    } else {
+        names.join("/")
+    }
+}
+
 /// Throughput, CPU, latency and calls: metrics as rows for two arms, arms as rows for more.
 pub(crate) fn headline(recording: &Recording, figures: &[ArmFigures]) -> Table {
     if recording.arms.len() == 2 {
@@ -64,7 +155,7 @@ fn metrics_as_rows(recording: &Recording, figures: &[ArmFigures]) -> Table {
             String::new(),
             arm(0),
             arm(1),
-            "ratio".into(),
+            quotient_title(recording),
             "99% CI".into(),
         ],
         ..Table::default()
@@ -79,21 +170,35 @@ fn metrics_as_rows(recording: &Recording, figures: &[ArmFigures]) -> Table {
             metric_value(metric, row.a_value),
             metric_value(metric, row.b_value),
             ratio(row.ratio),
-            interval(row.interval),
+            bounds(row),
         ]);
     }
     let [first, second] = figures else {
         return table;
     };
     let calls = [first.syscalls_per_request, second.syscalls_per_request];
-    if calls.iter().any(Option::is_some) && !hidden_by_loss(recording) {
+    if calls.iter().all(Option::is_none) || hidden_by_loss(recording) {
+        let why = if calls.iter().all(Option::is_none) {
+            "not measured"
+        } else {
+            "hidden, G12"
+        };
+        let absent = || ABSENT.to_owned();
+        table.rows.push(vec![
+            SYSCALLS.to_owned(),
+            absent(),
+            absent(),
+            absent(),
+            why.to_owned(),
+        ]);
+    } else {
         let exact = first.exact && second.exact;
         let quotient = calls[0]
             .zip(calls[1])
             .filter(|(_, b)| *b > 0.0)
             .map(|(a, b)| a / b);
         table.rows.push(vec![
-            "syscalls/req".to_owned(),
+            SYSCALLS.to_owned(),
             or_absent(calls[0], |value| per_request(value, first.exact)),
             or_absent(calls[1], |value| per_request(value, second.exact)),
             or_absent(quotient, ratio),
@@ -139,7 +244,7 @@ fn arms_as_rows(recording: &Recording, figures: &[ArmFigures]) -> Table {
             clean_to(&arm.name, 24),
             cell(Metric::Throughput),
             or_absent(against, |row| ratio(row.ratio)),
-            or_absent(against, |row| interval(row.interval)),
+            or_absent(against, bounds),
             cell(Metric::ServerCpu),
             cell(Metric::LatencyP50),
             cell(Metric::LatencyP99),
@@ -191,14 +296,14 @@ pub(crate) fn waits(figures: &[ArmFigures]) -> Vec<Line> {
                         per_request(wait.wakes_per_request, arm.exact)
                     );
                     if let Some(events) = wait.events_per_wake {
-                        write!(text, ", {} events per wake", rate(events)).expect(WRITES);
+                        write!(text, ", {} events/wake", rate(events)).expect(WRITES);
                     }
                     if let Some((low, high)) = wait.histogram.quantile_range(0.5) {
                         write!(text, " (median {})", range(low, high)).expect(WRITES);
                     }
-                    write!(text, ", {} without an event", wait.timeouts).expect(WRITES);
+                    write!(text, ", {} empty", wait.timeouts).expect(WRITES);
                     if let Some(ns) = wait.ns_per_request {
-                        write!(text, ", {} us inside per request", micros(ns)).expect(WRITES);
+                        write!(text, ", {} us/req inside", micros(ns)).expect(WRITES);
                     }
                     Line::new("waits", text)
                 })
@@ -225,7 +330,7 @@ pub(crate) fn probes(recording: &Recording, figures: &[ArmFigures]) -> Option<Li
         .map(|row| {
             let mut text = format!("{} {}", name(&row.a), ratio(row.ratio));
             if row.interval.is_some() {
-                write!(text, " {}", interval(row.interval)).expect(WRITES);
+                write!(text, " {}", bounds(row)).expect(WRITES);
             }
             let cpu = figures.iter().find(|arm| arm.arm == row.a).and_then(|arm| {
                 arm.server_cpu_ns_per_request
@@ -258,9 +363,9 @@ pub(crate) fn failed_rounds(recording: &Recording) -> Vec<Line> {
             };
             let text = format!(
                 "round {} of {} (pair {}, probes {probes}): {}; its pair is not used",
-                round.order,
+                round.order + 1,
                 name(&round.arm),
-                round.pair,
+                round.pair + 1,
                 sentence(why)
             );
             Some(Line::toned("failed", text, Tone::Bad))
@@ -353,5 +458,9 @@ pub(crate) fn derived_not_measured(
     missing
 }
 
+/// The row of calls per request.
+const SYSCALLS: &str = "syscalls/req";
+/// Characters of a name that fits into the title of a quotient.
+const QUOTIENT_NAME: usize = 14;
 /// Columns that the values of a setting share.
 const SETTING_COLUMNS: usize = 84;

@@ -5,10 +5,13 @@ use std::fmt::Write as _;
 use recording::{ArmKind, Gate, GateStatus, Recording, Scenario, VerdictWord};
 
 use super::{ABSENT, Line, Table, name, sentence};
-use crate::figures::{counted, percent};
-use crate::gates::{CLIENT_SATURATED, SERVER_SATURATED, client_busy, cpu_count, server_busy};
+use crate::figures::{counted, interval, percent, ratio};
+use crate::gates::{
+    CLIENT_SATURATED, NEITHER_BUSY, SERVER_SATURATED, client_busy, cpu_count, server_busy,
+};
 use crate::layout::{Tone, WRITES};
-use crate::verdict::{PAIRS_FOR_A_CLAIM, pair_verdicts};
+use crate::metrics::Metric;
+use crate::verdict::{PAIRS_FOR_A_CLAIM, PAIRS_FOR_AN_INTERVAL, inverted, pair_verdicts, word};
 
 /// The verdict, one line for each arm against the reference.
 pub(crate) fn verdict(recording: &Recording) -> Vec<Line> {
@@ -47,9 +50,46 @@ pub(crate) fn verdict(recording: &Recording) -> Vec<Line> {
             write!(last, "  indicative: {}", missing_for_a_claim(recording)).expect(WRITES);
         }
     }
-    texts
+    let mut lines: Vec<Line> = texts
         .into_iter()
         .map(|text| Line::toned("VERDICT", text, tone))
+        .collect();
+    lines.extend(cpu_where_speed_is_not_known(recording));
+    lines
+}
+
+/// CPU time per request, where it differs by more than the margin and the throughput does not tell.
+fn cpu_where_speed_is_not_known(recording: &Recording) -> Vec<Line> {
+    let scenario = recording.scenario.as_ref();
+    let margin = scenario.map_or(0.0, |scenario| scenario.margin);
+    let unknown = pair_verdicts(recording)
+        .into_iter()
+        .filter(|pair| pair.word == VerdictWord::Inconclusive);
+    unknown
+        .filter_map(|pair| {
+            let row = recording.comparisons.iter().find(|row| {
+                row.metric == Metric::ServerCpu.name() && row.a == pair.a && row.b == pair.b
+            })?;
+            let established = row.pairs >= PAIRS_FOR_AN_INTERVAL
+                && word(row.interval, margin) == VerdictWord::Faster;
+            if !established {
+                return None;
+            }
+            let (more, less, (factor, bounds)) = if row.ratio >= 1.0 {
+                (&row.a, &row.b, (row.ratio, row.interval))
+            } else {
+                (&row.b, &row.a, inverted(row))
+            };
+            let text = format!(
+                "CPU per request: {} needs {} times as much as {}  {} {} CI",
+                name(more),
+                ratio(factor),
+                name(less),
+                interval(bounds),
+                percent(row.level)
+            );
+            Some(Line::new("", text))
+        })
         .collect()
 }
 
@@ -103,6 +143,9 @@ pub(crate) fn busy(recording: &Recording) -> Option<Line> {
                 "limited by the server's CPU"
             } else if client >= CLIENT_SATURATED {
                 "the client may be the limiter"
+            } else if server < NEITHER_BUSY && client < NEITHER_BUSY {
+                // The next request goes out as soon as an answer is in, so somebody had to be busy.
+                "neither side busy: other work on the machine, or waits"
             } else {
                 "limiter not known"
             };

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use recording::{Failure, FailureClass, LatencyHistogram, Load, Recording};
 
 use super::{Line, Table, name, or_absent, sentence};
-use crate::figures::{bytes, counted, grouped, micros, percent, rate, span};
+use crate::figures::{bytes, counted, grouped, micros, percent, rate, rounded, span};
 use crate::layout::{Tone, WRITES};
 use crate::metrics::{quantile_support, supported_quantile};
 
@@ -204,7 +204,7 @@ fn latency(label: &'static str, latency: Option<&LatencyHistogram>, from: &str) 
         write!(
             text,
             "; {title} needs {} values, has {}",
-            rate(needed),
+            rounded(needed),
             grouped(latency.count)
         )
         .expect(WRITES);

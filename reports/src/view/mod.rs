@@ -11,7 +11,7 @@ pub(crate) mod syscalls;
 
 use recording::{Host, NotMeasured, Recording, Warning};
 
-use crate::clean::clean_to;
+use crate::clean::{clean, clean_to};
 use crate::layout::Tone;
 
 /// A line with a label.
@@ -121,11 +121,12 @@ pub(crate) fn not_measured(recording: &Recording, derived: &[NotMeasured]) -> Ve
         let remedy = item
             .remedy
             .as_ref()
-            .map_or(String::new(), |remedy| format!(" ({})", sentence(remedy)));
+            .map_or(String::new(), |remedy| format!(" ({})", clean(remedy)));
+        // Never cut: the end of a reason is often the part that helps.
         let text = format!(
             "{}: not measured: {}{remedy}",
-            name(&item.what),
-            sentence(&item.why)
+            clean(&item.what),
+            clean(&item.why)
         );
         if !lines.iter().any(|line| line.text == text) {
             lines.push(Line::toned("missing", text, Tone::Caution));

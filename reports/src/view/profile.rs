@@ -19,6 +19,11 @@ pub(crate) fn profile(recording: &Recording) -> Option<&Profile> {
         .find_map(|round| round.profile.as_ref())
 }
 
+/// What was profiled: the name of the arm.
+pub(crate) fn target(recording: &Recording) -> Option<String> {
+    recording.arms.first().map(|arm| name(&arm.name))
+}
+
 /// Everything that fits on labelled lines.
 pub(crate) fn lines(profile: &Profile) -> Vec<Line> {
     let mut lines = vec![window(profile), totals(profile)];
@@ -50,9 +55,7 @@ pub(crate) fn totals_table(profile: &Profile) -> Table {
     if timed {
         header.extend(["time", "us/call"]);
     }
-    let mut rows: Vec<&CallRow> = profile.calls.iter().filter(|row| row.count > 0).collect();
-    let spent = |row: &CallRow| row.time.as_ref().map_or(0, |time| time.ns_total);
-    rows.sort_by_key(|row| std::cmp::Reverse((spent(row), row.count)));
+    let rows = by_cost(profile);
     let mut table = Table {
         header: header.into_iter().map(str::to_owned).collect(),
         ..Table::default()
@@ -91,8 +94,8 @@ pub(crate) fn rates(profile: &Profile, limit: usize) -> Table {
     if timed {
         header.extend(["min", "p50 in", "p99 in", "max"]);
     }
-    let mut rows: Vec<&CallRow> = profile.calls.iter().filter(|row| row.count > 0).collect();
-    rows.sort_by(|a, b| b.count.cmp(&a.count).then(a.name.cmp(&b.name)));
+    let rows = by_cost(profile);
+    let left_out = rows.len().saturating_sub(limit);
     let per_second = |count: u64| {
         if seconds > 0.0 {
             rate(count as f64 / seconds)
@@ -100,7 +103,7 @@ pub(crate) fn rates(profile: &Profile, limit: usize) -> Table {
             ABSENT.to_owned()
         }
     };
-    let rows = rows
+    let mut rows: Vec<Vec<String>> = rows
         .into_iter()
         .take(limit)
         .map(|row| {
@@ -129,11 +132,35 @@ pub(crate) fn rates(profile: &Profile, limit: usize) -> Table {
             cells
         })
         .collect();
+    if left_out > 0 {
+        rows.push(vec![String::new(); header.len()]);
+        rows[limit][0] = format!(
+            "({left_out} more {})",
+            if left_out == 1 { "call" } else { "calls" }
+        );
+    }
     Table {
         header: header.into_iter().map(str::to_owned).collect(),
         rows,
         left: Vec::new(),
     }
+}
+
+/// Calls that returned, in the order of the first table: by time where it was measured, else by
+/// number, ties in the order of their numbers.
+fn by_cost(profile: &Profile) -> Vec<&CallRow> {
+    let timed = profile.detail >= Detail::Times;
+    let mut rows: Vec<&CallRow> = profile.calls.iter().filter(|row| row.count > 0).collect();
+    rows.sort_by_key(|row| {
+        let spent = row
+            .time
+            .as_ref()
+            .filter(|_| timed)
+            .map(|time| time.ns_total);
+        let cost = if timed { spent.unwrap_or(0) } else { row.count };
+        (std::cmp::Reverse(cost), row.nr)
+    });
+    rows
 }
 
 fn time_cells(time: Option<&TimeStats>) -> [String; 4] {
@@ -385,7 +412,7 @@ fn processes(profile: &Profile) -> Line {
             let place = if container.is_empty() {
                 String::new()
             } else {
-                format!(" in {container}")
+                format!(" in control group {container}")
             };
             format!("{comm} {}{more}{place}", shown.join(" "))
         })

@@ -6,7 +6,7 @@
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
-use recording::Abi;
+use recording::{Abi, Family};
 
 use super::{ABSENT, Table, name, or_absent};
 use crate::figures::{bytes, counted, micros, per_request};
@@ -37,7 +37,12 @@ pub(crate) fn call_table(figures: &[ArmFigures], extent: Extent) -> Option<CallT
         return None;
     }
     let layout = Layout::of(figures, extent.width);
-    let mut rows = rows(figures, layout.timed);
+    let (mut rows, mut tiny): (Vec<Row<'_>>, Vec<Row<'_>>) = rows(figures, layout.timed)
+        .into_iter()
+        .partition(|row| !row.is_tiny());
+    if rows.is_empty() {
+        std::mem::swap(&mut rows, &mut tiny);
+    }
     rows.sort_by(Row::by_cost);
     let folded = if rows.len() > extent.rows {
         rows.split_off(extent.rows)
@@ -45,19 +50,15 @@ pub(crate) fn call_table(figures: &[ArmFigures], extent: Extent) -> Option<CallT
         Vec::new()
     };
 
-    let several_abis = rows.iter().chain(&folded).any(|row| row.abi != rows[0].abi);
+    let all = || rows.iter().chain(&folded).chain(&tiny);
+    let several_abis = all().any(|row| row.abi != rows[0].abi);
     let mut table = Table {
         header: layout.header(figures),
         ..Table::default()
     };
     table.rows.extend(rows.iter().map(|row| {
-        let label = if several_abis {
-            format!("{} ({:?})", name(row.name), row.abi).to_lowercase()
-        } else {
-            name(row.name)
-        };
         layout.cells(
-            label,
+            row.label(several_abis),
             &row.calls.iter().map(|c| Cell::of(*c)).collect::<Vec<_>>(),
             row.waits(),
         )
@@ -69,16 +70,43 @@ pub(crate) fn call_table(figures: &[ArmFigures], extent: Extent) -> Option<CallT
             .rows
             .push(layout.cells(label, &cells.collect::<Vec<_>>(), false));
     }
-    let all = || rows.iter().chain(&folded);
-    let total = (0..figures.len()).map(|arm| Cell::sum(all().map(|r| r.calls[arm])));
+    let total: Vec<Cell> = (0..figures.len())
+        .map(|arm| Cell::sum(all().map(|r| r.calls[arm])))
+        .collect();
     table
         .rows
-        .push(layout.cells("all".to_owned(), &total.collect::<Vec<_>>(), false));
+        .push(layout.cells("all".to_owned(), &total, false));
+    let outside = layout.outside(figures, &total);
 
+    let mut notes = notes(figures, &layout, all().any(Row::waits));
+    if !outside.is_empty() {
+        notes.push(OUTSIDE.to_owned());
+    }
+    if layout.timed && sending_dominates(figures) {
+        notes.push(SENDING.to_owned());
+    }
+    if !tiny.is_empty() {
+        let noun = if tiny.len() == 1 { "call" } else { "calls" };
+        notes.push(format!(
+            "{} more {noun} below 0.001 per request",
+            tiny.len()
+        ));
+    }
+    table.rows.extend(outside);
     Some(CallTable {
         heading: heading(figures, layout.timed),
-        notes: notes(figures, &layout, all().any(Row::waits)),
+        notes,
         table,
+    })
+}
+
+/// Whether the call that an arm spends most time in is one that sends, or lets the kernel send.
+fn sending_dominates(figures: &[ArmFigures]) -> bool {
+    figures.iter().any(|arm| {
+        let time = |call: &&CallFigures| call.ns_per_request.unwrap_or(0.0);
+        let costs = arm.calls.iter().filter(|call| !call.waits);
+        let most = costs.max_by(|a, b| time(a).total_cmp(&time(b)));
+        most.is_some_and(|call| call.family == Family::Send || call.name == "setsockopt")
     })
 }
 
@@ -92,8 +120,24 @@ struct Row<'a> {
 }
 
 impl Row<'_> {
+    fn label(&self, with_abi: bool) -> String {
+        if with_abi {
+            format!("{} ({:?})", name(self.name), self.abi).to_lowercase()
+        } else {
+            name(self.name)
+        }
+    }
+
     fn waits(&self) -> bool {
         self.calls.iter().flatten().any(|call| call.waits)
+    }
+
+    /// Whether neither its number nor its time shows with three decimals on any arm.
+    fn is_tiny(&self) -> bool {
+        self.calls.iter().flatten().all(|call| {
+            let time = call.ns_per_request.filter(|_| !call.waits);
+            call.per_request < 0.0005 && time.is_none_or(|ns| ns < 1.0)
+        })
     }
 
     fn by_cost(&self, other: &Self) -> Ordering {
@@ -280,6 +324,48 @@ impl Layout {
         row
     }
 
+    /// What the calls leave of the server's CPU time, and that CPU time, so that the column adds up;
+    /// no rows where no arm has both.
+    fn outside(&self, figures: &[ArmFigures], inside: &[Cell]) -> Vec<Vec<String>> {
+        if !self.timed {
+            return Vec::new();
+        }
+        let cpu: Vec<Option<f64>> = figures
+            .iter()
+            .map(|arm| arm.requests.and(arm.server_cpu_ns_per_request_probed))
+            .collect();
+        if cpu.iter().all(Option::is_none) {
+            return Vec::new();
+        }
+        let outside: Vec<Option<f64>> = cpu
+            .iter()
+            .zip(inside)
+            .map(|(cpu, inside)| cpu.map(|cpu| cpu - inside.ns_per_request.unwrap_or(0.0)))
+            .collect();
+        vec![
+            self.time_row("outside calls", &outside),
+            self.time_row("server CPU", &cpu),
+        ]
+    }
+
+    /// A row with nothing but times in ns.
+    fn time_row(&self, label: &str, times: &[Option<f64>]) -> Vec<String> {
+        let mut row = vec![label.to_owned()];
+        for time in &times[..self.arms] {
+            row.push(String::new());
+            row.push(or_absent(*time, micros));
+            if self.wide {
+                row.extend([String::new(), String::new()]);
+            }
+        }
+        if let [first, second] = times {
+            let difference = first.zip(*second).map(|(a, b)| a - b);
+            row.push(or_absent(difference, |ns| signed(ns, &micros(ns.abs()))));
+        }
+        row.extend(self.exact.then(String::new));
+        row
+    }
+
     /// First arm minus second: positive where the first arm does more.
     fn signed_difference(&self, cells: &[Cell], waits: bool) -> String {
         if self.timed && waits {
@@ -297,14 +383,18 @@ impl Layout {
         } else {
             per_request(size, self.exact)
         };
-        // What rounds to nothing has no sign.
-        let sign = match text.contains(|digit| matches!(digit, '1'..='9')) {
-            false => "",
-            true if difference > 0.0 => "+",
-            true => "-",
-        };
-        format!("{sign}{text}")
+        signed(difference, &text)
     }
+}
+
+/// The text of a size with the sign of its value; what rounds to nothing has no sign.
+fn signed(value: f64, text: &str) -> String {
+    let sign = match text.contains(|digit| matches!(digit, '1'..='9')) {
+        false => "",
+        true if value > 0.0 => "+",
+        true => "-",
+    };
+    format!("{sign}{text}")
 }
 
 fn heading(figures: &[ArmFigures], timed: bool) -> String {
@@ -362,3 +452,9 @@ fn notes(figures: &[ArmFigures], layout: &Layout, any_waits: bool) -> Vec<String
     }
     notes
 }
+
+/// What the row below the sum of the calls is.
+const OUTSIDE: &str = "outside calls: user code, interrupts, unseen; inside is wall time: preempted calls count whole";
+/// Why the call that sends is dear.
+const SENDING: &str =
+    "the call that sends includes the client's share of loopback delivery (docs/method.md)";

@@ -59,32 +59,35 @@ fn lock_step_layout() {
     insta::assert_snapshot!(text, @r"
     compare nginx vs h2o
              static-1b  HTTP/1.1  keep-alive  2000 requests one at a time  CPUs server 0 client 1  kernel 6.18.44
+             1 pair, no warm-up, whyfast 0.1.0, 2026-11-30  nginx 1.22.1, h2o 2.2.5
     VERDICT  none: rounds by count give exact counts per request, not a speed
-    gates    ok 4/9  not measured: G6 client saturation, G8 server and client count the same, G10 A/A control, G11
-             probe cost
+    gates    ok 4/9  not measured: G6 client saturation, G10 A/A control, G11 probe cost
+             WARN G9 quiet machine: load average 5.58 at the start, 2 CPUs; stop other work
              WARN G14 tuning parity: file cache on (open_file_cache)|off (opens the file for each request);
-             sendfile on, with tcp_nopush|off; make the settings equal, or read the result with them in mind
-                    nginx     h2o  ratio  99% CI
-     syscalls/req  6.0000  7.0000  0.857   exact
+             sendfile on, with tcp_nopush|off; make them equal, or read the result with that in mind
+                    nginx     h2o  nginx/h2o  99% CI
+     syscalls/req  6.0000  7.0000      0.857   exact
     SYSCALLS PER REQUEST  n and us per request, ours included, by difference in time, exact; 2 probed rounds
-     call        nginx n    us   h2o n     us  diff us  whole
-     setsockopt   2.0000  14.9       -      -    +14.9    yes
-     writev       1.0000  1.70  1.0000   14.9    -13.2    yes
-     openat            -     -  1.0000   2.29    -2.29    yes
-     sendfile     1.0000  2.02       -      -    +2.02    yes
-     read              -     -  1.0000   1.36    -1.36    yes
-     recvfrom     1.0000  1.23       -      -    +1.23    yes
-     close             -     -  1.0000  0.869   -0.869    yes
-     pread64           -     -  1.0000  0.700   -0.700    yes
-     newfstatat        -     -  1.0000  0.587   -0.587    yes
-     epoll_wait   1.0000  wait  1.0000   wait        -    yes
-     all          6.0000  19.9  7.0000   20.7   -0.778    yes
+     call           nginx n    us   h2o n     us  diff us  whole
+     setsockopt      2.0000  14.9       -      -    +14.9    yes
+     writev          1.0000  1.70  1.0000   14.9    -13.2    yes
+     openat               -     -  1.0000   2.29    -2.29    yes
+     sendfile        1.0000  2.02       -      -    +2.02    yes
+     read                 -     -  1.0000   1.36    -1.36    yes
+     recvfrom        1.0000  1.23       -      -    +1.23    yes
+     close                -     -  1.0000  0.869   -0.869    yes
+     pread64              -     -  1.0000  0.700   -0.700    yes
+     newfstatat           -     -  1.0000  0.587   -0.587    yes
+     epoll_wait      1.0000  wait  1.0000   wait        -    yes
+     all             6.0000  19.9  7.0000   20.7   -0.778    yes
+     outside calls           21.4           21.3   +0.157
+     server CPU              41.3           41.9   -0.621
     note     wait: time inside is sleep, in no sum and no difference; see waits
     note     whole: the count is an integer per request on every arm
-    waits    nginx epoll_wait 1.0000 wakes/req, 1.000 events per wake (median 1), 0 without an event, 108 us
-             inside per request
-    waits    h2o epoll_wait 1.0000 wakes/req, 1.000 events per wake (median 1), 0 without an event, 107 us inside
-             per request
+    note     outside calls: user code, interrupts, unseen; inside is wall time: preempted calls count whole
+    note     the call that sends includes the client's share of loopback delivery (docs/method.md)
+    waits    nginx epoll_wait 1.0000 wakes/req, 1.000 events/wake (median 1), 0 empty, 108 us/req inside
+    waits    h2o epoll_wait 1.0000 wakes/req, 1.000 events/wake (median 1), 0 empty, 107 us/req inside
     headers  nginx|h2o: Server nginx|h2o/2.2.5
     missing  calls in flight: not measured: /proc/PID/task/TID/syscall may not be read without CAP_SYS_PTRACE (run
              with sudo)

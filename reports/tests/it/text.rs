@@ -28,37 +28,39 @@ fn compare_layout() {
     insta::assert_snapshot!(text, @r"
     compare nginx vs h2o
              static-1b  HTTP/1.1  keep-alive  64 connections  CPUs server 0 client 1  kernel 6.18.0
-    VERDICT  nginx faster than h2o by 1.332x  [1.326, 1.338] 99% CI, 8 pairs  margin 2%  indicative: no A/A
+             8 pairs, 2.00 s windows, 0.50 s warm-up, whyfast 0.1.0, 2023-11-14  nginx 1.0, h2o 1.0
+    VERDICT  nginx 1.332 times as fast as h2o  [1.326, 1.338] 99% CI, 8 pairs  margin 2%  indicative: no A/A
              control
     busy     nginx: server 98% of 1 CPU, client 58%, limited by the server's CPU; h2o: server 97% of 1 CPU, client
              58%, limiter not known
-    gates    ok 6/9  not measured: G8 server and client count the same, G10 A/A control
-             WARN G14 tuning parity: file cache on|off; make the settings equal, or read the result with them in
-             mind
-                         nginx     h2o  ratio          99% CI
-     req/s              68,938  51,753  1.332  [1.326, 1.338]
-     server CPU us/req    14.1    18.7  0.758  [0.756, 0.760]
-     p50 latency         906us  1.22ms  0.744  [0.740, 0.747]
-     p99 latency        2.45ms  3.29ms  0.744  [0.741, 0.747]
-     syscalls/req        6.250   7.520  0.831         counted
+    gates    ok 7/9  not measured: G10 A/A control
+             WARN G14 tuning parity: file cache on|off; make them equal, or read the result with that in mind
+                         nginx     h2o  nginx/h2o          99% CI
+     req/s              68,938  51,753      1.332  [1.326, 1.338]
+     server CPU us/req    14.1    18.7      0.758  [0.756, 0.760]
+     p50 latency         906us  1.22ms      0.744  [0.740, 0.747]
+     p99 latency        2.45ms  3.29ms      0.744  [0.741, 0.747]
+     syscalls/req        6.250   7.520      0.831         counted
     SYSCALLS PER REQUEST  n and us per request, ours included, by difference in time; 16 probed rounds
-     call        nginx n     us    err  B/call  h2o n     us    err  B/call  diff us
-     openat            -      -                 1.000   1.90                   -1.90
-     sendfile      1.000   1.80            1 B      -      -                   +1.80
-     read              -      -                 3.000   1.68  1.000    48 B    -1.68
-     recvfrom      2.000   1.22  1.000    94 B      -      -                   +1.22
-     newfstatat        -      -                 1.000  0.620                  -0.620
-     setsockopt    2.000  0.480                     -      -                  +0.480
-     writev        1.000   2.90          238 B  1.000   3.30          231 B   -0.400
-     close             -      -                 1.000  0.380                  -0.380
-     epoll_ctl         -      -                 0.020  0.006                  -0.006
-     epoll_wait    0.250   wait                 0.500   wait                       -
-     all           6.250   6.40  1.000          7.520   7.89  1.000            -1.49
+     call           nginx n     us    err  B/call  h2o n     us    err  B/call  diff us
+     openat               -      -                 1.000   1.90                   -1.90
+     sendfile         1.000   1.80            1 B      -      -                   +1.80
+     read                 -      -                 3.000   1.68  1.000    48 B    -1.68
+     recvfrom         2.000   1.22  1.000    94 B      -      -                   +1.22
+     newfstatat           -      -                 1.000  0.620                  -0.620
+     setsockopt       2.000  0.480                     -      -                  +0.480
+     writev           1.000   2.90          238 B  1.000   3.30          231 B   -0.400
+     close                -      -                 1.000  0.380                  -0.380
+     epoll_ctl            -      -                 0.020  0.006                  -0.006
+     epoll_wait       0.250   wait                 0.500   wait                       -
+     all              6.250   6.40  1.000          7.520   7.89  1.000            -1.49
+     outside calls            8.98                         12.8                   -3.87
+     server CPU               15.4                         20.7                   -5.36
     note     wait: time inside is sleep, in no sum and no difference; see waits
-    waits    nginx epoll_wait 0.250 wakes/req, 4.000 events per wake (median 4 to 7), 24 without an event, 0.750
-             us inside per request
-    waits    h2o epoll_wait 0.500 wakes/req, 2.000 events per wake (median 4 to 7), 24 without an event, 1.50 us
-             inside per request
+    note     outside calls: user code, interrupts, unseen; inside is wall time: preempted calls count whole
+    note     the call that sends includes the client's share of loopback delivery (docs/method.md)
+    waits    nginx epoll_wait 0.250 wakes/req, 4.000 events/wake (median 4 to 7), 24 empty, 0.750 us/req inside
+    waits    h2o epoll_wait 0.500 wakes/req, 2.000 events/wake (median 4 to 7), 24 empty, 1.50 us/req inside
     probes   throughput with/without: nginx 0.920 [0.918, 0.922], CPU 14.1 -> 15.4 us/req; h2o 0.900 [0.898,
              0.902], CPU 18.7 -> 20.7 us/req
     headers  nginx|h2o: Server nginx|h2o
@@ -89,20 +91,20 @@ fn compare_without_probes_layout() {
     insta::assert_snapshot!(text, @r"
     compare nginx vs h2o
              static-1b  HTTP/1.1  keep-alive  64 connections  CPUs server 0 client 1  kernel 6.18.0
-    VERDICT  nginx faster than h2o by 1.336x  [1.315, 1.358] 99% CI, 2 pairs  margin 2%  indicative: fewer than 8
+             3 pairs, 2.00 s windows, 0.50 s warm-up, whyfast 0.1.0, 2023-11-14  nginx 1.0, h2o 1.0
+    VERDICT  nginx 1.336 times as fast as h2o  [1.315, 1.358] 99% CI, 2 pairs  margin 2%  indicative: fewer than 8
              pairs, no A/A control
     busy     nginx: server 98% of 1 CPU, client 58%, limited by the server's CPU; h2o: server 96% of 1 CPU, client
              58%, limiter not known
-    gates    ok 4/9  not measured: G8 server and client count the same, G10 A/A control, G11 probe cost, G12 lost
-             events
-             WARN G14 tuning parity: file cache on|off; make the settings equal, or read the result with them in
-             mind
-                         nginx     h2o  ratio          99% CI
-     req/s              68,981  51,617  1.336  [1.315, 1.358]
-     server CPU us/req    14.1    18.7  0.757  [0.751, 0.763]
-     p50 latency         905us  1.22ms  0.742  [0.731, 0.753]
-     p99 latency        2.45ms  3.30ms  0.741  [0.732, 0.751]
-    failed   round 4 of nginx (pair 1, probes off): nginx exited with status 1; its pair is not used
+    gates    ok 5/9  not measured: G10 A/A control, G11 probe cost, G12 lost events
+             WARN G14 tuning parity: file cache on|off; make them equal, or read the result with that in mind
+                         nginx     h2o  nginx/h2o         99% CI
+     req/s              68,981  51,617      1.336  too few pairs
+     server CPU us/req    14.1    18.7      0.757  too few pairs
+     p50 latency         905us  1.22ms      0.742  too few pairs
+     p99 latency        2.45ms  3.30ms      0.741  too few pairs
+     syscalls/req            -       -          -   not measured
+    failed   round 5 of nginx (pair 2, probes off): nginx exited with status 1; its pair is not used
     headers  nginx|h2o: Server nginx|h2o
     warning  server and client share CPU 0
     missing  syscalls per request: not measured: needs root (run with sudo)
@@ -133,13 +135,12 @@ fn lock_step_layout() {
     insta::assert_snapshot!(text, @r"
     compare nginx vs h2o
              static-1b  HTTP/1.1  keep-alive  1000 requests one at a time  CPUs server 0 client 1  kernel 6.18.0
+             1 pair, 0.50 s warm-up, whyfast 0.1.0, 2023-11-14  nginx 1.0, h2o 1.0
     VERDICT  none: rounds by count give exact counts per request, not a speed
-    gates    ok 4/9  not measured: G6 client saturation, G8 server and client count the same, G10 A/A control, G11
-             probe cost
-             WARN G14 tuning parity: file cache on|off; make the settings equal, or read the result with them in
-             mind
-                    nginx     h2o  ratio  99% CI
-     syscalls/req  6.2500  7.5200  0.831   exact
+    gates    ok 5/9  not measured: G6 client saturation, G10 A/A control, G11 probe cost
+             WARN G14 tuning parity: file cache on|off; make them equal, or read the result with that in mind
+                    nginx     h2o  nginx/h2o  99% CI
+     syscalls/req  6.2500  7.5200      0.831   exact
     SYSCALLS PER REQUEST  n per request, by difference in number, exact; 2 probed rounds
      call        nginx n     err  B/call   h2o n     err  B/call   diff n  whole
      read              -                  3.0000  1.0000    48 B  -3.0000    yes
@@ -154,8 +155,8 @@ fn lock_step_layout() {
      writev       1.0000           238 B  1.0000           231 B   0.0000    yes
      all          6.2500  1.0000          7.5200  1.0000          -1.2700     no
     note     whole: the count is an integer per request on every arm
-    waits    nginx epoll_wait 0.2500 wakes/req, 4.000 events per wake (median 4 to 7), 3 without an event
-    waits    h2o epoll_wait 0.5000 wakes/req, 2.000 events per wake (median 4 to 7), 3 without an event
+    waits    nginx epoll_wait 0.2500 wakes/req, 4.000 events/wake (median 4 to 7), 3 empty
+    waits    h2o epoll_wait 0.5000 wakes/req, 2.000 events/wake (median 4 to 7), 3 empty
     headers  nginx|h2o: Server nginx|h2o
      setting     nginx  h2o
      file cache  on     off
@@ -180,39 +181,42 @@ fn three_arms_layout() {
     insta::assert_snapshot!(text, @r"
     compare nginx vs h2o vs testserver:writev,cache
              static-1b  HTTP/1.1  keep-alive  64 connections  CPUs server 0 client 1  kernel 6.18.0
-    VERDICT  nginx faster than h2o by 1.332x  [1.326, 1.338] 99% CI, 8 pairs
-    VERDICT  testserver:writev,cache faster than nginx by 1.297x  [1.294, 1.299] 99% CI, 8 pairs  margin 2%
-             indicative: no A/A control
+             8 pairs, 2.00 s windows, 0.50 s warm-up, whyfast 0.1.0, 2023-11-14  nginx 1.0, h2o 1.0,
+             testserver:writev,cache 1.0
+    VERDICT  nginx 1.332 times as fast as h2o  [1.326, 1.338] 99% CI, 8 pairs
+    VERDICT  testserver:writev,cache 1.297 times as fast as nginx  [1.294, 1.299] 99% CI, 8 pairs
+             (nginx/testserver:writev,cache 0.771)  margin 2%  indicative: no A/A control
     busy     nginx: server 98% of 1 CPU, client 58%, limited by the server's CPU; h2o: server 97% of 1 CPU, client
              58%, limiter not known; testserver:writev,cache: server 126% of 1 CPU, client 58%, limited by the
              server's CPU
-    gates    ok 6/9  not measured: G8 server and client count the same, G10 A/A control
-             WARN G14 tuning parity: file cache on|off|off; make the settings equal, or read the result with them
-             in mind
+    gates    ok 7/9  not measured: G10 A/A control
+             WARN G14 tuning parity: file cache on|off|off; make them equal, or read the result with that in mind
      arm                       req/s  first/this          99% CI  CPU us/req     p50     p99  syscalls/req
      nginx                    68,938           -               -        14.1   906us  2.45ms         6.250
      h2o                      51,753       1.332  [1.326, 1.338]        18.7  1.22ms  3.29ms         7.520
      testserver:writev,cache  89,401       0.771  [0.770, 0.773]        14.1   906us  2.45ms         6.250
     SYSCALLS PER REQUEST  n and us per request, ours included, by difference in time; 24 probed rounds
-     call        nginx n     us  h2o n     us  testserver:wr… n     us
-     openat            -      -  1.000   1.90                 -      -
-     sendfile      1.000   1.80      -      -             1.000   1.80
-     read              -      -  3.000   1.68                 -      -
-     recvfrom      2.000   1.22      -      -             2.000   1.22
-     newfstatat        -      -  1.000  0.620                 -      -
-     setsockopt    2.000  0.480      -      -             2.000  0.480
-     writev        1.000   2.90  1.000   3.30             1.000   2.90
-     close             -      -  1.000  0.380                 -      -
-     epoll_ctl         -      -  0.020  0.006                 -      -
-     epoll_wait    0.250   wait  0.500   wait             0.250   wait
-     all           6.250   6.40  7.520   7.89             6.250   6.40
+     call           nginx n     us  h2o n     us  testserver:wr… n     us
+     openat               -      -  1.000   1.90                 -      -
+     sendfile         1.000   1.80      -      -             1.000   1.80
+     read                 -      -  3.000   1.68                 -      -
+     recvfrom         2.000   1.22      -      -             2.000   1.22
+     newfstatat           -      -  1.000  0.620                 -      -
+     setsockopt       2.000  0.480      -      -             2.000  0.480
+     writev           1.000   2.90  1.000   3.30             1.000   2.90
+     close                -      -  1.000  0.380                 -      -
+     epoll_ctl            -      -  0.020  0.006                 -      -
+     epoll_wait       0.250   wait  0.500   wait             0.250   wait
+     all              6.250   6.40  7.520   7.89             6.250   6.40
+     outside calls            8.98          12.8                     8.98
+     server CPU               15.4          20.7                     15.4
     note     wait: time inside is sleep, in no sum and no difference; see waits
-    waits    nginx epoll_wait 0.250 wakes/req, 4.000 events per wake (median 4 to 7), 24 without an event, 0.750
-             us inside per request
-    waits    h2o epoll_wait 0.500 wakes/req, 2.000 events per wake (median 4 to 7), 24 without an event, 1.50 us
-             inside per request
-    waits    testserver:writev,cache epoll_wait 0.250 wakes/req, 4.000 events per wake (median 4 to 7), 24 without
-             an event, 0.750 us inside per request
+    note     outside calls: user code, interrupts, unseen; inside is wall time: preempted calls count whole
+    note     the call that sends includes the client's share of loopback delivery (docs/method.md)
+    waits    nginx epoll_wait 0.250 wakes/req, 4.000 events/wake (median 4 to 7), 24 empty, 0.750 us/req inside
+    waits    h2o epoll_wait 0.500 wakes/req, 2.000 events/wake (median 4 to 7), 24 empty, 1.50 us/req inside
+    waits    testserver:writev,cache epoll_wait 0.250 wakes/req, 4.000 events/wake (median 4 to 7), 24 empty,
+             0.750 us/req inside
     probes   throughput with/without: nginx 0.920 [0.918, 0.922], CPU 14.1 -> 15.4 us/req; h2o 0.900 [0.898,
              0.902], CPU 18.7 -> 20.7 us/req; testserver:writev,cache 0.920 [0.918, 0.922], CPU 14.1 -> 15.4
              us/req
@@ -245,24 +249,25 @@ fn refused_layout() {
     insta::assert_snapshot!(text, @r"
     compare nginx vs h2o
              static-1b  HTTP/1.1  keep-alive  64 connections  CPUs server 0 client 1  kernel 6.18.0
+             3 pairs, 2.00 s windows, 0.50 s warm-up, whyfast 0.1.0, 2023-11-14  nginx 1.0, h2o 1.0
     VERDICT  not comparable: G1 response equality: nginx|h2o: Content-Encoding none|gzip; nginx|h2o: headers
              differ: Server nginx|h2o
     busy     nginx: server 97% of 1 CPU, client 58%, limited by the server's CPU; h2o: server 96% of 1 CPU, client
              58%, limiter not known
-    gates    ok 4/9  not measured: G8 server and client count the same, G10 A/A control
+    gates    ok 5/9  not measured: G10 A/A control
              REFUSED G1 response equality: nginx|h2o: Content-Encoding none|gzip; nginx|h2o: headers differ:
              Server nginx|h2o; limit: same statuses, body hash, encoding and framing; body length within 1%; head
              within 64 B; make the recipes' variants answer alike (same file, compression on or off on both), or
              accept the difference with --allow-mismatch G1
              WARN G12 lost events: nginx lost 3000 (0.13%), h2o lost 3000 (0.14%); counts per request are hidden;
              probe less: --detail counts
-             WARN G14 tuning parity: file cache on|off; make the settings equal, or read the result with them in
-             mind
-                         nginx     h2o  ratio          99% CI
-     req/s              68,377  51,263  1.334  [1.309, 1.360]
-     server CPU us/req    14.2    18.8  0.758  [0.750, 0.765]
-     p50 latency         913us  1.23ms  0.743  [0.730, 0.756]
-     p99 latency        2.47ms  3.33ms  0.743  [0.729, 0.756]
+             WARN G14 tuning parity: file cache on|off; make them equal, or read the result with that in mind
+                         nginx     h2o  nginx/h2o          99% CI
+     req/s              68,377  51,263      1.334  [1.309, 1.360]
+     server CPU us/req    14.2    18.8      0.758  [0.750, 0.765]
+     p50 latency         913us  1.23ms      0.743  [0.730, 0.756]
+     p99 latency        2.47ms  3.33ms      0.743  [0.729, 0.756]
+     syscalls/req            -       -          -     hidden, G12
     SYSCALLS PER REQUEST  hidden: too many events were lost, G12
     probes   throughput with/without: nginx 0.920 [0.914, 0.927], CPU 14.2 -> 15.4 us/req; h2o 0.901 [0.898,
              0.903], CPU 18.8 -> 20.8 us/req
@@ -308,11 +313,11 @@ fn profile_layout() {
     LOST     3 child processes with an id outside the target table
     target   1 process, 1 thread, children followed: nginx 4242
      call        calls/s  errors/s  bytes/s  B/call     min         p50 in         p99 in     max
-     recvfrom    100,000    50,000  4.70 MB    94 B   305ns   512ns-1.02us   512ns-1.02us  12.2us
-     setsockopt  100,000                              120ns    128ns-256ns    128ns-256ns  4.80us
-     sendfile     50,000            50.0 kB     1 B   900ns  1.02us-2.05us  1.02us-2.05us  36.0us
      writev       50,000            11.9 MB   238 B  1.45us  2.05us-4.10us  2.05us-4.10us  58.0us
+     sendfile     50,000            50.0 kB     1 B   900ns  1.02us-2.05us  1.02us-2.05us  36.0us
+     recvfrom    100,000    50,000  4.70 MB    94 B   305ns   512ns-1.02us   512ns-1.02us  12.2us
      epoll_wait   12,500                             1.50us  2.05us-4.10us  2.05us-4.10us  60.0us
+     setsockopt  100,000                              120ns    128ns-256ns    128ns-256ns  4.80us
     ");
 }
 

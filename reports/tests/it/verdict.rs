@@ -32,14 +32,17 @@ fn faster_arm_wins_from_either_side() {
         assert_eq!(verdict.word, VerdictWord::Faster);
         assert_eq!(verdict.winner.as_deref(), Some("nginx"));
         assert!(
-            verdict.text.starts_with("nginx faster than h2o by 1.33"),
+            verdict
+                .text
+                .starts_with("nginx 1.332 times as fast as h2o  ["),
             "{}",
             verdict.text
         );
-        assert!(
-            verdict.text.ends_with("99% CI, 8 pairs"),
-            "{}",
-            verdict.text
+        assert!(verdict.text.contains("99% CI, 8 pairs"), "{}", verdict.text);
+        // The direction of the tables is said where it is not the winner's.
+        assert_eq!(
+            verdict.text.ends_with("(h2o/nginx 0.751)"),
+            recording.arms[0].name == "h2o"
         );
         assert!(verdict.indicative, "no A/A control");
         assert_eq!(outcome(&recording), code::DONE);
