@@ -42,6 +42,5 @@ pub use control::{Control, StopHandle};
 pub use error::LoadError;
 pub use fetch::{FetchError, Fetched, fetch};
 pub use http1::{Framing, ProtocolViolation};
-pub use outcome::exit_code_of;
 pub use run::run;
 pub use target::UrlError;

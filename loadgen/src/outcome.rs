@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use recording::{CpuTime, LatencyHistogram, Load, LoadPlan, LoadSlice, Timeline, Warning, Window};
-use recording::{FailureClass, exit_code};
+use recording::FailureClass;
 use rustix::io::Errno;
 
 use crate::config::{Config, Stop, Warmup};
@@ -62,19 +62,6 @@ pub(crate) fn load(config: &Config, outcome: Outcome) -> Load {
         }),
         ended_early: outcome.ended_early,
         warnings,
-    }
-}
-
-/// The exit code that a finished load ends the program with, by default: failed requests, requests
-/// that never ended and a run that was cut short do not pass as done.
-pub fn exit_code_of(load: &Load) -> u8 {
-    let none_ended = load.ledger.ok == 0;
-    if load.ledger.failed_total() > 0 || none_ended {
-        exit_code::LIMIT_BROKEN
-    } else if load.ended_early.is_some() {
-        exit_code::INTERRUPTED
-    } else {
-        exit_code::DONE
     }
 }
 
@@ -164,6 +151,21 @@ fn warnings(config: &Config, outcome: &Outcome, tally: &Tally, busiest: f64) -> 
              addresses (each has the whole range, as they are bound with IP_BIND_ADDRESS_NO_PORT)"
         );
         warn("no_local_port", text);
+    }
+    let timed_out: u64 = tally
+        .ledger
+        .failed
+        .iter()
+        .filter(|failure| failure.class == FailureClass::Timeout)
+        .map(|failure| failure.count)
+        .sum();
+    if timed_out > 0 {
+        let text = format!(
+            "{timed_out} requests had no complete response within the limit of {:?} and are not in the latency: it is \
+             understated",
+            config.timeout
+        );
+        warn("timed_out", text);
     }
     let slowest_ok_ns = tally.latency.max();
     let oldest_ns = outcome

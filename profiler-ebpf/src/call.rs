@@ -55,7 +55,7 @@ pub(crate) fn leave(ctx: &BtfTracePointContext, timed: bool) {
     let now_ns = if timed { clock_ns() } else { 0 };
     let start = if timed { take_start(task) } else { None };
     let ret: i64 = ctx.arg(1);
-    let Some(row) = row_at_exit(Registers::argument(ctx, 0), task) else {
+    let Some(row) = row_at_exit(Registers::argument(ctx, 0), task, ret) else {
         add(EVENTS.get(0).map(|events| &events.lost_unknown), 1);
         return;
     };
@@ -88,11 +88,12 @@ fn row(nr: u64, compat: bool) -> Option<u64> {
 }
 
 #[inline(always)]
-fn row_at_exit(registers: Registers, task: Task) -> Option<u64> {
+fn row_at_exit(registers: Registers, task: Task, ret: i64) -> Option<u64> {
     let nr = registers.nr();
     let compat = task.is_compat();
-    // rt_sigreturn replaces all registers, the number among them.
-    if nr == -1 {
+    // rt_sigreturn replaces all registers, the number among them. A call that a tracer or a filter
+    // cancelled, and a program's own call of number -1, fail with ENOSYS and stay what they are.
+    if nr == -1 && ret != -ENOSYS {
         return Some(if compat {
             (NATIVE_ROWS + NR_SIGRETURN_COMPAT).into()
         } else {
@@ -217,3 +218,4 @@ pub(crate) fn add(counter: Option<&AtomicU64>, by: u64) {
 }
 
 const EINTR: u64 = 4;
+const ENOSYS: i64 = 38;

@@ -6,13 +6,13 @@
 
 use std::fs;
 use std::io::{self, IsTerminal as _, Write as _};
-use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use rustix::thread::CapabilitySet;
 
-use crate::identity::Identity;
+use crate::identity::{self, Identity};
 
 /// Where a result goes.
 #[derive(Debug)]
@@ -42,6 +42,8 @@ impl Output {
                 path.display()
             );
         }
+        // The file that a link names is meant, not the link.
+        let path = &path.canonicalize().unwrap_or_else(|_| path.to_owned());
         // A file without a name: nothing is left of it, however this process ends.
         tempfile::tempfile_in(folder_of(path))
             .with_context(|| format!("failed to create {}; choose another -o", path.display()))?;
@@ -52,7 +54,8 @@ impl Output {
     pub(crate) fn capabilities(&self) -> CapabilitySet {
         match self {
             Self::Stdout => CapabilitySet::empty(),
-            Self::File(_) | Self::InPlace(_) => CapabilitySet::DAC_OVERRIDE,
+            Self::File(_) => CapabilitySet::DAC_OVERRIDE | CapabilitySet::CHOWN,
+            Self::InPlace(_) => CapabilitySet::DAC_OVERRIDE,
         }
     }
 
@@ -68,7 +71,7 @@ impl Output {
                 (path, written)
             }
             Self::File(path) => {
-                let written = write_whole(&path, result, None);
+                let written = write_whole(&path, result, identity::caller().as_ref());
                 (path, written)
             }
         };
@@ -91,17 +94,24 @@ impl Output {
 /// Writes a file whole or not at all: beside its final name, then renamed. Where an owner is named,
 /// the file is given to it.
 pub(crate) fn write_whole(path: &Path, text: &str, owner: Option<&Identity>) -> io::Result<()> {
+    // A file that is replaced keeps its mode and its owner.
+    let before = fs::metadata(path).ok();
+    let mode = before.as_ref().map_or(0o644, |meta| meta.mode() & 0o777);
     let mut pending = tempfile::Builder::new()
         .prefix(".whyfast-")
-        .permissions(fs::Permissions::from_mode(0o644))
         .tempfile_in(folder_of(path))
         .map_err(|error| io::Error::from(error.kind()))?;
     // Through the file itself: errors of the wrapper name its passing name.
     let file = pending.as_file_mut();
     file.write_all(text.as_bytes())?;
+    file.set_permissions(fs::Permissions::from_mode(mode))?;
     file.sync_all()?;
-    if let Some(owner) = owner {
-        std::os::unix::fs::fchown(file, Some(owner.uid), Some(owner.gid))?;
+    let owner = before
+        .map(|meta| (meta.uid(), meta.gid()))
+        .or(owner.map(|owner| (owner.uid, owner.gid)))
+        .filter(|_| rustix::process::geteuid().is_root());
+    if let Some((uid, gid)) = owner {
+        std::os::unix::fs::fchown(file, Some(uid), Some(gid))?;
     }
     pending.persist(path).map(drop).map_err(|error| error.error)
 }

@@ -52,10 +52,9 @@ pub(crate) fn scenario(name: &str) -> anyhow::Result<(String, ScenarioFile)> {
     let text = fs::read_to_string(path).with_context(|| format!("failed to read {name}"))?;
     let file: ScenarioFile = toml::from_str(&text)
         .map_err(|error| Failure::usage(format!("scenario {name}: {error}")))?;
-    if file.connections == 0 || file.client_threads == 0 || file.body_bytes > MAX_BODY {
+    if file.body_bytes > MAX_BODY {
         return Err(Failure::usage(format!(
-            "scenario {name}: connections and client_threads are at least 1, body_bytes at most \
-             {MAX_BODY}"
+            "scenario {name}: body_bytes is at most {MAX_BODY}"
         )));
     }
     let stem = path.file_stem().unwrap_or(path.as_os_str());
@@ -125,6 +124,7 @@ pub(crate) fn plan(args: &CompareArgs, arms: usize, cpus: &CpuSplit) -> anyhow::
         pairs,
         margin: args.margin / 100.0,
     };
+    check_load(&scenario)?;
     let kinds: &[Probes] = if lock_step.is_some() {
         &[Probes::On]
     } else {
@@ -136,6 +136,31 @@ pub(crate) fn plan(args: &CompareArgs, arms: usize, cpus: &CpuSplit) -> anyhow::
         steps: schedule(arms, pairs, kinds),
     })
 }
+
+/// What the load half would refuse in every round is refused before the first server starts.
+fn check_load(scenario: &Scenario) -> anyhow::Result<()> {
+    let mut load = loadgen::Config::new(format!("http://127.0.0.1:1{}", scenario.path));
+    load.connections = scenario.connections;
+    load.threads = scenario.client_threads;
+    load.requests_per_connection = scenario.requests_per_connection;
+    load.validate()
+        .map_err(|error| Failure::usage(format!("scenario {}: {error}", scenario.name)))?;
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).maximum;
+    match limit.filter(|&limit| limit < u64::from(scenario.connections) + SPARE_FILES) {
+        None => Ok(()),
+        Some(limit) => Err(Failure::with_code(
+            recording::exit_code::CANNOT_MEASURE,
+            format!(
+                "{} connections need more open files than the hard limit of {limit}: raise it with \
+                 `ulimit -Hn` as root, or ask for fewer with -c",
+                scenario.connections
+            ),
+        )),
+    }
+}
+
+/// Open files of the client and the server besides connections.
+const SPARE_FILES: u64 = 64;
 
 /// The order of rounds: within a pair each kind of round runs all arms next to each other, and
 /// every other such block runs backwards (A B, B A), so that a drift of the machine hits both sides

@@ -31,8 +31,7 @@ pub(crate) fn compare(args: &CompareArgs) -> anyhow::Result<u8> {
     let identity = identity::unprivileged(args.user.as_deref())?;
     let output = Output::open(args.output.output.as_deref())?;
     if let Some(folder) = &args.out {
-        fs::create_dir_all(folder)
-            .with_context(|| format!("failed to make the folder {}", folder.display()))?;
+        make_folder(folder, identity.as_ref())?;
     }
     let mut prepared = specs
         .iter()
@@ -74,6 +73,19 @@ pub(crate) fn compare(args: &CompareArgs) -> anyhow::Result<u8> {
     drop(workspace);
     drop(guard);
     finish(args, &recording, output, identity.as_ref())
+}
+
+/// Makes the folder of `--out`; under sudo it belongs to the user behind it.
+fn make_folder(folder: &Path, identity: Option<&Identity>) -> anyhow::Result<()> {
+    if folder.is_dir() {
+        return Ok(());
+    }
+    fs::create_dir_all(folder)
+        .with_context(|| format!("failed to make the folder {}", folder.display()))?;
+    if let Some(owner) = identity.filter(|_| std::env::var_os("SUDO_UID").is_some()) {
+        std::os::unix::fs::chown(folder, Some(owner.uid), Some(owner.gid))?;
+    }
+    Ok(())
 }
 
 /// The recording before the first round.

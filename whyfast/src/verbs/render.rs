@@ -122,10 +122,25 @@ fn redact(arguments: impl Iterator<Item = String>) -> Vec<String> {
             } else if argument.contains("://") {
                 loadgen::redact::url(&argument)
             } else {
-                argument
+                assignments(&argument)
             }
         })
         .collect()
+}
+
+/// `--password=VALUE`, `TOKEN=VALUE`, also inside a script: the value is hashed.
+fn assignments(argument: &str) -> String {
+    let words = argument.split_inclusive(char::is_whitespace).map(|word| {
+        let trimmed = word.trim_end();
+        match trimmed.split_once('=') {
+            Some((name, value)) if !value.is_empty() => {
+                let kept = loadgen::redact::header_value(name, value);
+                format!("{name}={kept}{}", &word[trimmed.len()..])
+            }
+            _ => word.to_owned(),
+        }
+    });
+    words.collect()
 }
 
 /// A command line that can be pasted into a shell.
@@ -253,6 +268,8 @@ mod tests {
             "--header=X-Api-Key: SECRET",
             "-H",
             "Accept: a",
+            "--password=SECRET",
+            "true --api-token=SECRET a=b",
         ];
         let stored = redact(given.iter().map(|&argument| argument.to_owned()));
         assert!(!stored.join(" ").contains("SECRET"), "{stored:?}");

@@ -216,6 +216,54 @@ fn interrupt_keeps_the_result() {
     }
 }
 
+/// A command does not outlast the duration, and the result has what it was in the middle of.
+#[test]
+fn duration_ends_the_command() {
+    let command = [
+        "profile",
+        "--duration",
+        "300ms",
+        "--format",
+        "json",
+        "--",
+        "sleep",
+        "1000",
+    ];
+    let output = run(&command);
+    let recording = Recording::parse(&output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    let profile = recording.rounds[0].profile.as_ref().unwrap();
+    assert!(
+        profile
+            .in_flight_at_end
+            .iter()
+            .any(|call| call.name == "clock_nanosleep")
+    );
+    assert!(profile.window.seconds() < 100.0);
+}
+
+/// The id of a thread is refused with the process that it belongs to.
+#[test]
+fn thread_is_no_process() {
+    let (send, receive) = std::sync::mpsc::channel();
+    let (stop, stopped) = std::sync::mpsc::channel::<()>();
+    let thread = std::thread::spawn(move || {
+        send.send(rustix::thread::gettid().as_raw_nonzero().get())
+            .unwrap();
+        let _stopped = stopped.recv();
+    });
+    let tid = receive.recv().unwrap().to_string();
+    let output = run(&["profile", "--pid", &tid, "--duration", "1s"]);
+    drop(stop);
+    thread.join().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(
+        said.contains(&format!("--pid {}", std::process::id())),
+        "{said}"
+    );
+}
+
 /// Whether a process has given up its capabilities, which the profiler does once it is attached.
 fn holds_no_capability(pid: u32) -> bool {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();

@@ -87,6 +87,9 @@ fn counts_equal_strace() {
 /// The known counts of five commands, without strace.
 #[test]
 fn counts_equal_known_values() {
+    if missing("counts_equal_known_values", &["python3"]) {
+        return;
+    }
     let count = |script: &str, call: &str| {
         let folder = tempfile::tempdir().unwrap();
         fill(folder.path());
@@ -117,6 +120,10 @@ fn counts_equal_known_values() {
         count("/bin/true; /bin/true; exec /bin/true", "execve"),
         (3, 0)
     );
+    // A call that does not exist is not taken for a return from a signal handler.
+    let script =
+        "exec python3 -c 'import ctypes; [ctypes.CDLL(None).syscall(-1) for _ in range(4)]'";
+    assert_eq!(count(script, "syscall_0xffffffff"), (4, 4));
     // The shell asks for the mask (which takes setting and restoring it) before it sets it.
     assert_eq!(count("umask 022; umask 077; umask 000", "umask"), (9, 0));
 }

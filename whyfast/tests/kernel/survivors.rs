@@ -64,6 +64,43 @@ fn nothing_survives_kill_9() {
     });
 }
 
+/// A server that goes into the background is refused, and does not outlive the run.
+#[test]
+fn daemon_is_refused_and_ended() {
+    if crate::missing("daemon_is_refused_and_ended", &["python3", "setsid"]) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let daemon = "daemon=cmd:(setsid python3 -m http.server {port} --bind 127.0.0.1 \
+                  --directory {root} >/dev/null 2>&1 &); sleep 1000";
+    let output = whyfast()
+        .args([
+            "compare",
+            "testserver",
+            daemon,
+            "--pairs",
+            "1",
+            "--duration",
+            "100ms",
+        ])
+        .env("TMPDIR", folder.path())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("background"), "{said}");
+    let path = folder.path().to_str().unwrap();
+    let left = fs::read_dir("/proc")
+        .unwrap()
+        .flatten()
+        .filter_map(|entry| {
+            let line = command_line(entry.file_name().to_str()?.parse().ok()?)?;
+            line.iter().any(|word| word.contains(path)).then_some(line)
+        });
+    assert_eq!(left.collect::<Vec<_>>(), Vec::<Vec<String>>::new());
+    assert!(fs::read_dir(folder.path()).unwrap().next().is_none());
+}
+
 /// A comparison that ends by itself leaves nothing either.
 #[test]
 fn nothing_survives_the_end() {
