@@ -104,7 +104,7 @@ fn version_number(text: &str) -> &str {
 /// What a configuration file is called above its text: a template, with what whyfast fills in.
 pub(crate) fn config_title(recording: &Recording, arm: &Arm, file: &ConfigFile) -> String {
     let mut title = format!("{} of {}", name(&file.name), name(&arm.name));
-    if file.text.contains('{') {
+    if PLACEHOLDERS.iter().any(|key| file.text.contains(key)) {
         title.push_str(", template");
     }
     let cpus = recording
@@ -458,6 +458,8 @@ pub(crate) fn derived_not_measured(
     missing
 }
 
+/// What whyfast fills in when it starts a server.
+const PLACEHOLDERS: [&str; 6] = ["{cpus}", "{dir}", "{file}", "{port}", "{root}", "{workers}"];
 /// The row of calls per request.
 const SYSCALLS: &str = "syscalls/req";
 /// Characters of a name that fits into the title of a quotient.

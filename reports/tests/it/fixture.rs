@@ -111,6 +111,23 @@ pub(crate) fn comparison(servers: &[Server], pairs: u32) -> Recording {
     recording
 }
 
+/// Makes the speed of an arm go up and down by a factor from pair to pair; CPU time per request
+/// stays.
+pub(crate) fn unsteady(recording: &mut Recording, arm: &str, factor: f64) {
+    for round in recording.rounds.iter_mut().filter(|r| r.arm == arm) {
+        let factor = if round.pair.is_multiple_of(2) {
+            factor
+        } else {
+            1.0 / factor
+        };
+        let scaled = |count: u64| whole(count as f64 * factor);
+        let ledger = &mut round.load.as_mut().unwrap().ledger;
+        (ledger.ok, ledger.sent) = (scaled(ledger.ok), scaled(ledger.sent));
+        let cpu = round.server_cpu.as_mut().unwrap();
+        cpu.total_ns = scaled(cpu.total_ns);
+    }
+}
+
 /// A lock-step comparison: one round of `requests` requests per arm, probes on.
 pub(crate) fn lock_step(servers: &[Server], requests: u64) -> Recording {
     let mut recording = comparison(servers, 1);

@@ -1,12 +1,12 @@
 //! Gates: each one ok, broken and not measured.
 
 use recording::{
-    ConnectionCounts, FailureClass, Gate, GateStatus, LostClass, Probes, Recording, ResponseShape,
-    VerdictWord, exit_code as code,
+    ArmKind, ConnectionCounts, FailureClass, Gate, GateStatus, LostClass, Probes, Recording,
+    ResponseShape, Setting, VerdictWord, exit_code as code,
 };
 use reports::{Limits, analyse, analyse_allowing, exit_code};
 
-use crate::fixture::{comparison, h2o, nginx};
+use crate::fixture::{comparison, h2o, lock_step, nginx};
 
 fn gate<'a>(recording: &'a Recording, id: &str) -> &'a Gate {
     recording.gates.iter().find(|gate| gate.id == id).unwrap()
@@ -244,4 +244,77 @@ fn probe_cost_needs_no_common_pairs() {
     assert_eq!(cost.method, "unpaired-log-welch");
     assert!((cost.ratio - 0.92).abs() < 0.01 && cost.interval.is_some());
     assert_eq!(gate(&recording, "G11").status, GateStatus::Ok);
+}
+
+/// A machine with other work warns; a load that is not known is not measured.
+#[test]
+fn other_work_warns() {
+    let under = |centi| analysed(move |recording| recording.host.load_average_centi = centi);
+    assert_eq!(gate(&under(Some(150)), "G9").status, GateStatus::Ok);
+    let busy = under(Some(151));
+    assert_eq!(gate(&busy, "G9").status, GateStatus::Warn);
+    assert_eq!(
+        gate(&busy, "G9").value,
+        "load average 1.51 at the start, 2 CPUs"
+    );
+    assert_eq!(gate(&busy, "G9").fix, "stop other work");
+    assert_eq!(gate(&under(None), "G9").status, GateStatus::NotMeasured);
+}
+
+/// Lock-step rounds are run with probes only, and no remedy would change that.
+#[test]
+fn probe_cost_of_lock_step_is_not_measured() {
+    let mut recording = lock_step(&[nginx(), h2o()], 1000);
+    analyse(&mut recording);
+    let cost = gate(&recording, "G11");
+    assert_eq!(cost.status, GateStatus::NotMeasured);
+    assert_eq!(
+        cost.value,
+        "rounds in lock-step have no counterpart without probes"
+    );
+    assert_eq!(cost.fix, "");
+}
+
+/// What explains a value in parentheses is shown and not compared.
+#[test]
+fn explanations_of_settings_are_not_compared() {
+    let with = |second: &'static str| {
+        analysed(move |recording| {
+            recording.arms[0].settings[1].value = "off".to_owned();
+            recording.arms[1].settings[1].value = second.to_owned();
+        })
+    };
+    let equal = with("off (opens the file for each request)");
+    assert_eq!(gate(&equal, "G14").status, GateStatus::Ok);
+    assert_eq!(gate(&equal, "G14").value, "2 settings equal");
+    let other = with("on (file handles)");
+    assert_eq!(gate(&other, "G14").status, GateStatus::Warn);
+    assert_eq!(
+        gate(&other, "G14").value,
+        "file cache off|on (file handles)"
+    );
+}
+
+/// The style of built-in servers is what is compared: no warning, and nothing is called equal.
+#[test]
+fn styles_of_built_in_servers_do_not_warn() {
+    let style = |value: &str| Setting {
+        key: "style".to_owned(),
+        value: value.to_owned(),
+    };
+    let recording = analysed(|recording| {
+        for (arm, value) in recording.arms.iter_mut().zip(["writev", "write"]) {
+            arm.kind = ArmKind::Testserver;
+            arm.settings = vec![style(value)];
+        }
+    });
+    assert_eq!(gate(&recording, "G14").status, GateStatus::NotMeasured);
+    assert!(gate(&recording, "G14").value.contains("that is compared"));
+    // A setting of the same name that a recipe declares is a setting.
+    let recipes = analysed(|recording| {
+        for (arm, value) in recording.arms.iter_mut().zip(["a", "b"]) {
+            arm.settings.push(style(value));
+        }
+    });
+    assert!(gate(&recipes, "G14").value.contains("style a|b"));
 }

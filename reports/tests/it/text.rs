@@ -413,3 +413,48 @@ fn empty_recordings_render() {
         }
     }
 }
+
+/// The table of rates follows the order of the first one and says what it leaves out.
+#[test]
+fn rates_say_what_is_left_out() {
+    let names = [
+        "access", "accept4", "brk", "clone", "dup", "fcntl", "fsync", "futex", "getpid", "ioctl",
+        "lseek", "madvise", "mmap", "munmap", "open", "pread64", "pwrite64", "stat",
+    ];
+    let mut busy = nginx();
+    busy.calls
+        .extend(names.map(|name| call(name, 0.5, 0.0, None, 100)));
+    let mut profile = profile(&busy, 1000.0);
+    profile.processes[0].container = Some("web.slice".to_owned());
+    let recording = profile_recording(profile);
+    let text = text::profile(&recording, &Style::default(), &Footer::default());
+    assert!(text.contains("\n (3 more calls)"), "{text}");
+    assert!(
+        text.contains("nginx 4242 in control group web.slice\n"),
+        "{text}"
+    );
+    let first = |table: &str| -> Vec<String> {
+        let from = table
+            .lines()
+            .skip_while(|line| !line.ends_with("epoll_wait"));
+        let names = from.filter_map(|line| line.split_ascii_whitespace().last());
+        names.take(5).map(str::to_owned).collect()
+    };
+    let second = text
+        .lines()
+        .skip_while(|line| !line.starts_with(" epoll_wait "))
+        .filter_map(|line| line.split_ascii_whitespace().next());
+    assert_eq!(first(&text), second.take(5).collect::<Vec<_>>(), "{text}");
+}
+
+/// What a quantile needs is a number of values.
+#[test]
+fn few_values_have_no_median() {
+    let mut recording = load_recording();
+    let mut recorder = recording::LatencyHistogram::recorder();
+    recorder.record(1000).unwrap();
+    recording.rounds[0].load.as_mut().unwrap().latency =
+        recording::LatencyHistogram::from_hdr(&recorder);
+    let text = text::load(&recording, &Style::default(), &Footer::default());
+    assert!(text.contains("p50 needs 20 values, has 1\n"), "{text}");
+}

@@ -7,7 +7,7 @@ use recording::{
 use reports::{Limits, analyse, exit_code};
 
 use crate::fixture::{Server, profile_recording};
-use crate::fixture::{comparison, empty, h2o, load_recording, lock_step, nginx, profile};
+use crate::fixture::{comparison, empty, h2o, load_recording, lock_step, nginx, profile, unsteady};
 
 fn analysed(servers: &[Server], pairs: u32) -> Recording {
     let mut recording = comparison(servers, pairs);
@@ -69,6 +69,10 @@ fn equal_arms_are_equivalent() {
     let text = &few.verdict.as_ref().unwrap().text;
     assert!(
         text.contains("more pairs needed") || text.contains("more pair needed"),
+        "{text}"
+    );
+    assert!(
+        text.ends_with("too few pairs for an interval (2 pairs)"),
         "{text}"
     );
     let one = analysed(&[nginx(), twin], 1);
@@ -180,4 +184,51 @@ fn profile_has_a_loss_limit() {
     profile.lost.add(LostClass::UnknownNumbers, 100);
     assert_eq!(outcome(&profile_recording(profile)), code::LIMIT_BROKEN);
     assert_eq!(outcome(&empty(RecordingKind::Profile)), code::FAILED);
+}
+
+/// A spread that no sensible number of pairs would beat is a matter of the machine.
+#[test]
+fn hopeless_spread_asks_for_a_quiet_machine() {
+    let twin = Server {
+        name: "twin",
+        ..nginx()
+    };
+    let text = |factor| {
+        let mut recording = comparison(&[nginx(), twin.clone()], 8);
+        unsteady(&mut recording, "twin", factor);
+        analyse(&mut recording);
+        recording.verdict.unwrap().text
+    };
+    let hopeless = text(1.3);
+    assert!(
+        hopeless
+            .contains("inconclusive, more than 100 pairs needed, quiet the machine: nginx/twin"),
+        "{hopeless}"
+    );
+    let hopeful = text(1.02);
+    assert!(hopeful.contains("inconclusive, about "), "{hopeful}");
+}
+
+/// Where rounds failed, more pairs are no remedy.
+#[test]
+fn failed_rounds_are_the_reason_where_they_are() {
+    let mut recording = comparison(&[nginx(), h2o()], 3);
+    for round in recording.rounds.iter_mut().filter(|r| r.arm == "h2o") {
+        round.failed = Some("h2o exited with status 1".to_owned());
+    }
+    analyse(&mut recording);
+    assert_eq!(
+        recording.verdict.as_ref().unwrap().text,
+        "nginx against h2o: inconclusive, no pair of good rounds, because 3 rounds of h2o failed"
+    );
+    // One pair is left, which has no spread.
+    for round in recording.rounds.iter_mut().filter(|r| r.pair == 0) {
+        round.failed = None;
+    }
+    analyse(&mut recording);
+    let text = recording.verdict.unwrap().text;
+    assert!(
+        text.contains("inconclusive, because 2 rounds of h2o failed: nginx/h2o"),
+        "{text}"
+    );
 }
