@@ -50,6 +50,10 @@ fn compare_code(recording: &Recording) -> u8 {
         Some(VerdictWord::NotComparable) => code::NOT_COMPARABLE,
         // Exact counts are the result, so every arm has to have one good round.
         None if lock_step && every_arm_has_a_good_round(recording) => code::DONE,
+        // Nothing but the kernel can count, and it could not be asked.
+        None if lock_step && recording.rounds.is_empty() && !recording.not_measured.is_empty() => {
+            code::CANNOT_MEASURE
+        }
         None => code::FAILED,
     }
 }

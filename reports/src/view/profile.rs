@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use recording::{CallRow, Detail, InFlightCall, LostClass, Profile, Recording, TimeStats};
+use recording::{Abi, CallRow, Detail, InFlightCall, LostClass, Profile, Recording, TimeStats};
 
 use super::compare::range;
 use super::{ABSENT, Line, Table, name, or_absent, sentence};
@@ -110,7 +110,11 @@ pub(crate) fn rates(profile: &Profile, limit: usize) -> Table {
             let errors = row.error_count();
             let successful = row.count.saturating_sub(errors);
             let mut cells = vec![
-                name(&row.name),
+                if row.abi == Abi::I386 || row.abi == Abi::Arm {
+                    format!("{} (32 bit)", name(&row.name))
+                } else {
+                    name(&row.name)
+                },
                 per_second(row.count),
                 if errors == 0 {
                     String::new()

@@ -72,6 +72,12 @@ fn user_without_sudo_still_compares() {
     assert_eq!(profile.status.code(), Some(6));
     assert!(String::from_utf8_lossy(&profile.stderr).contains("root"));
     assert_eq!(user.run(&["doctor"]).status.code(), Some(6));
+    let counts = user.run(&["compare", "--lock-step", "10"]);
+    assert_eq!(
+        counts.status.code(),
+        Some(6),
+        "exact counts come from the kernel alone"
+    );
 }
 
 const NOBODY: u32 = 65534;
