@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use recording::{CpuTime, LatencyHistogram, Load, LoadPlan, LoadSlice, Timeline, Warning, Window};
 use recording::FailureClass;
+use recording::{CpuTime, LatencyHistogram, Load, LoadPlan, LoadSlice, Timeline, Warning, Window};
 use rustix::io::Errno;
 
 use crate::config::{Config, Stop, Warmup};

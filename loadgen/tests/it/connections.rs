@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use loadgen::Stop;
-use recording::{FailureClass, exit_code};
+use recording::FailureClass;
 
 use crate::server::{OK, Server, Then};
 use crate::{by_count, failures, run_checked, run_refused};

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use recording::{FailureClass, exit_code};
+use recording::FailureClass;
 
 use crate::server::{OK, Server, Then};
 use crate::{by_count, failures, run_checked};

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use loadgen::{Control, Stop, StopHandle, Warmup, run};
-use recording::{LoadPhase, LoadSlice, exit_code};
+use recording::{LoadPhase, LoadSlice};
 
 use crate::server::{OK, Server, Then};
 use crate::{by_count, check_account, failures};

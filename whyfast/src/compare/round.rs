@@ -13,6 +13,7 @@ use crate::half::Half;
 use crate::identity::Identity;
 use crate::process_tree::{CpuReading, cpu_between, read_cpu};
 use crate::spawn::{Birth, Program};
+use crate::verbs::render::blank_round;
 
 /// What all rounds share.
 #[derive(Debug)]
@@ -36,18 +37,9 @@ pub(crate) fn run(
     step: Step,
     order: u32,
 ) -> Result<Round, CannotProfile> {
-    let mut round = Round {
-        arm: arm.arm.name.clone(),
-        order,
-        pair: step.pair,
-        probes: step.probes,
-        failed: None,
-        window: None,
-        load: None,
-        server_cpu: None,
-        profile: None,
-        profile_requests: None,
-    };
+    let mut round = blank_round(&arm.arm.name, step.probes);
+    round.order = order;
+    round.pair = step.pair;
     let mut server = match Running::start(arm, &mut stage.ground) {
         Ok(server) => server,
         Err(error) => {

@@ -26,6 +26,7 @@ use crate::machine::CpuSplit;
 use crate::process_tree::descendants;
 use crate::signals::Interrupt;
 use crate::spawn::{Birth, Program, bear, find_program};
+use crate::verbs::render::blank_arm;
 
 /// Where servers live: a private folder with what they serve and a folder for each round.
 #[derive(Debug)]
@@ -119,17 +120,7 @@ enum Launch {
 impl PreparedArm {
     /// Finds what the arm needs; nothing is started but the program's `--version`.
     pub(crate) fn prepare(spec: &ArmSpec, identity: Option<&Identity>) -> anyhow::Result<Self> {
-        let mut arm = Arm {
-            name: spec.name.clone(),
-            kind: ArmKind::Command,
-            spec: spec.spec.clone(),
-            version: None,
-            settings: Vec::new(),
-            config: Vec::new(),
-            command: Vec::new(),
-            binary_sha256: None,
-            response: None,
-        };
+        let mut arm = blank_arm(&spec.name, &spec.spec, ArmKind::Command);
         let mut package = None;
         let launch = match &spec.server {
             ServerSpec::Recipe {

@@ -75,19 +75,29 @@ pub(crate) fn add_profile(recording: &mut Recording, target: &str, profile: Prof
 }
 
 fn add_arm(recording: &mut Recording, name: &str, probes: Probes) -> Round {
-    recording.arms.push(Arm {
+    recording.arms.push(blank_arm(name, name, ArmKind::Live));
+    blank_round(name, probes)
+}
+
+/// An arm of which nothing is known yet but its name.
+pub(crate) fn blank_arm(name: &str, spec: &str, kind: ArmKind) -> Arm {
+    Arm {
         name: name.to_owned(),
-        kind: ArmKind::Live,
-        spec: name.to_owned(),
+        kind,
+        spec: spec.to_owned(),
         version: None,
         settings: Vec::new(),
         config: Vec::new(),
         command: Vec::new(),
         binary_sha256: None,
         response: None,
-    });
+    }
+}
+
+/// A round in which nothing was measured yet.
+pub(crate) fn blank_round(arm: &str, probes: Probes) -> Round {
     Round {
-        arm: name.to_owned(),
+        arm: arm.to_owned(),
         order: 0,
         pair: 0,
         probes,

@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 use recording::Recording;
 
 use crate::missing;
+use crate::proc::{children, command_line, gave_up_privileges};
 use crate::whyfast::{Mortal, run, until, whyfast};
 
 /// A process that does not exist is a usage error that names it.
@@ -65,7 +66,7 @@ fn target_ends_early() {
     until("counting", || {
         use std::io::Write as _;
         stdin.write_all(b"go\n").unwrap();
-        holds_no_capability(child.0.id())
+        gave_up_privileges(child.0.id())
     });
     drop(stdin);
     target.0.wait().unwrap();
@@ -112,7 +113,10 @@ fn server_dies_in_the_middle() {
     let mut killed = Vec::new();
     until("the end of the run", || {
         for pid in children(whyfast) {
-            if verb(pid).as_deref() == Some("testserver")
+            if command_line(pid)
+                .and_then(|line| line.get(1).cloned())
+                .as_deref()
+                == Some("testserver")
                 && !killed.contains(&pid)
                 && loaded(whyfast)
             {
@@ -198,7 +202,7 @@ fn interrupt_keeps_the_result() {
             .spawn()
             .unwrap();
         let mut child = Mortal(child);
-        until("attaching", || holds_no_capability(child.0.id()));
+        until("attaching", || gave_up_privileges(child.0.id()));
         Command::new("kill")
             .args(["-INT", &child.0.id().to_string()])
             .status()
@@ -264,36 +268,13 @@ fn thread_is_no_process() {
     );
 }
 
-/// Whether a process has given up its capabilities, which the profiler does once it is attached.
-fn holds_no_capability(pid: u32) -> bool {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    status
-        .lines()
-        .find_map(|line| line.strip_prefix("CapEff:"))
-        .and_then(|text| u64::from_str_radix(text.trim(), 16).ok())
-        .is_some_and(|capabilities| capabilities & !(1 << 19 | 1 << 2) == 0)
-}
-
-fn children(pid: u32) -> Vec<u32> {
-    let path = format!("/proc/{pid}/task/{pid}/children");
-    let text = fs::read_to_string(path).unwrap_or_default();
-    text.split_whitespace()
-        .filter_map(|pid| pid.parse().ok())
-        .collect()
-}
-
-fn verb(pid: u32) -> Option<String> {
-    let bytes = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
-    bytes
-        .split(|&byte| byte == 0)
-        .nth(1)
-        .map(|word| String::from_utf8_lossy(word).into_owned())
-}
-
 /// Whether the load runs: the server is in the middle of a round.
 fn loaded(whyfast: u32) -> bool {
     children(whyfast).into_iter().any(|pid| {
-        verb(pid).as_deref() == Some("load")
+        command_line(pid)
+            .and_then(|line| line.get(1).cloned())
+            .as_deref()
+            == Some("load")
             && fs::read_dir(format!("/proc/{pid}/fd")).is_ok_and(|fds| fds.count() > 20)
     })
 }

@@ -6,6 +6,7 @@ use recording::{Probes, Recording, Round};
 use testserver::Style;
 
 use crate::missing;
+use crate::strace::{Rows, rows};
 use crate::whyfast::recording;
 
 /// Requests of a window.
@@ -106,13 +107,6 @@ fn round_of<'a>(recording: &'a Recording, arm: &str) -> &'a Round {
     round
 }
 
-/// Calls and errors by name.
-fn counts(round: &Round) -> BTreeMap<String, (u64, u64)> {
-    let profile = round.profile.as_ref().expect("the round is profiled");
-    profile
-        .calls
-        .iter()
-        .filter(|row| row.count > 0)
-        .map(|row| (row.name.clone(), (row.count, row.error_count())))
-        .collect()
+fn counts(round: &Round) -> Rows {
+    rows(round.profile.as_ref().expect("the round is profiled"))
 }

@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 use recording::{LostClass, Recording};
 
 use crate::missing;
+use crate::proc::{gave_up_privileges, state};
 use crate::whyfast::{Mortal, until, whyfast};
 
 /// Children whose id lies outside the table of targets: every one is either counted or told.
@@ -106,7 +107,7 @@ fn forced(option: &str, script: &str, limit: impl Fn(u32) -> u32) -> Forced {
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        until("attaching", || opened(child.id()));
+        until("attaching", || gave_up_privileges(child.id()));
         Command::new("kill")
             .args(["-CONT", &pid.to_string()])
             .status()
@@ -120,19 +121,4 @@ fn forced(option: &str, script: &str, limit: impl Fn(u32) -> u32) -> Forced {
         text: String::from_utf8_lossy(&text.stdout).into_owned(),
         codes: [json.status.code(), text.status.code()],
     }
-}
-
-fn state(pid: u32) -> Option<char> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    stat.rsplit_once(')')?.1.trim_start().chars().next()
-}
-
-/// The profiler gives up its capabilities after its window has opened.
-fn opened(pid: u32) -> bool {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    status
-        .lines()
-        .find_map(|line| line.strip_prefix("CapEff:"))
-        .and_then(|text| u64::from_str_radix(text.trim(), 16).ok())
-        .is_some_and(|capabilities| capabilities & !(1 << 19 | 1 << 2) == 0)
 }

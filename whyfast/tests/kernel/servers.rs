@@ -1,6 +1,5 @@
 //! The main job on real servers, and the counts of a live server against strace in one window.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::net::TcpListener;
 use std::path::Path;
@@ -9,7 +8,8 @@ use std::process::{Command, Stdio};
 use recording::VerdictWord;
 
 use crate::missing;
-use crate::strace::{is_traced, parse_table};
+use crate::proc::{children, tracer};
+use crate::strace::{is_traced, parse_table, rows};
 use crate::whyfast::{Mortal, ProfileHalf, recording, run, until};
 
 /// Two servers give a verdict, an interval, and a table of calls per request, in every format.
@@ -115,12 +115,7 @@ fn live_nginx_equals_strace() {
     .unwrap();
     strace.0.wait().unwrap();
     let strace = parse_table(&fs::read_to_string(table).unwrap());
-    let ours: BTreeMap<String, (u64, u64)> = profile
-        .calls
-        .iter()
-        .filter(|row| row.count > 0)
-        .map(|row| (row.name.clone(), (row.count, row.error_count())))
-        .collect();
+    let ours = rows(&profile);
     assert!(
         ours.get("writev").is_some_and(|&(count, _)| count == 2000),
         "{ours:?}"
@@ -179,24 +174,6 @@ fn start_nginx(folder: &Path) -> (Nginx, u16) {
     });
     until("a worker", || !children(nginx.0.0.id()).is_empty());
     (nginx, port)
-}
-
-fn children(pid: u32) -> Vec<u32> {
-    let path = format!("/proc/{pid}/task/{pid}/children");
-    let text = fs::read_to_string(path).unwrap_or_default();
-    text.split_whitespace()
-        .filter_map(|pid| pid.parse().ok())
-        .collect()
-}
-
-fn tracer(pid: u32) -> Option<u32> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    status
-        .lines()
-        .find_map(|line| line.strip_prefix("TracerPid:"))?
-        .trim()
-        .parse()
-        .ok()
 }
 
 fn in_call(pid: u32, number: &str) -> bool {

@@ -11,6 +11,7 @@ use std::process::{Command, Stdio};
 use recording::Profile;
 
 use crate::missing;
+use crate::proc::{state, tracer};
 use crate::whyfast::{Mortal, ProfileHalf, until};
 
 /// Calls and errors by name.
@@ -166,7 +167,7 @@ fn stopped(folder: &Path, script: &str) -> Mortal {
         .unwrap();
     let child = Mortal(child);
     let pid = child.0.id();
-    until("stopping", || process_state(pid) == Some('T'));
+    until("stopping", || state(pid) == Some('T'));
     child
 }
 
@@ -204,22 +205,13 @@ fn profile_to_end(child: &mut Mortal) -> Profile {
     half.close(true)
 }
 
-fn process_state(pid: u32) -> Option<char> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    stat.rsplit_once(')')?.1.trim_start().chars().next()
-}
-
 /// Whether a tracer has seized it and it stands still again.
 pub(crate) fn is_traced(pid: u32) -> bool {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let traced = status
-        .lines()
-        .find_map(|line| line.strip_prefix("TracerPid:"))
-        .is_some_and(|tracer| tracer.trim() != "0");
-    traced && process_state(pid).is_some_and(|state| matches!(state, 'T' | 't'))
+    let traced = tracer(pid).is_some_and(|tracer| tracer != 0);
+    traced && state(pid).is_some_and(|state| matches!(state, 'T' | 't'))
 }
 
-fn rows(profile: &Profile) -> Rows {
+pub(crate) fn rows(profile: &Profile) -> Rows {
     profile
         .calls
         .iter()

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::process::Stdio;
 
+use crate::proc::{capabilities, command_line, gave_up_privileges, stat_field, state, status_line};
 use crate::whyfast::{Mortal, run, until, whyfast};
 
 /// A comparison killed in the middle of a profiled round leaves nothing.
@@ -153,20 +154,10 @@ fn only_the_profiler_is_privileged_and_not_for_long() {
             uids.split_whitespace().all(|uid| uid != "0"),
             "{verb} runs as {uids}"
         );
-        let capabilities = status_line(of(verb).unwrap(), "CapEff:").unwrap();
-        assert_eq!(
-            u64::from_str_radix(capabilities.trim(), 16),
-            Ok(0),
-            "{verb}"
-        );
+        assert_eq!(capabilities(of(verb).unwrap()), Some(0), "{verb}");
     }
-    // CAP_SYS_PTRACE (19) and CAP_DAC_READ_SEARCH (2), to see which call a thread is in, are all that
-    // may be left.
     until("giving up capabilities", || {
-        of("profile")
-            .and_then(|pid| status_line(pid, "CapEff:"))
-            .and_then(|text| u64::from_str_radix(text.trim(), 16).ok())
-            .is_some_and(|capabilities| capabilities & !(1 << 19 | 1 << 2) == 0)
+        of("profile").is_some_and(gave_up_privileges)
     });
 }
 
@@ -224,36 +215,8 @@ fn descendants(root: u32) -> BTreeSet<u32> {
 
 /// When a process began, in ticks; `None` when it is gone or a zombie.
 fn started(pid: u32) -> Option<u64> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    if stat.rsplit_once(')')?.1.trim_start().starts_with('Z') {
+    if state(pid)? == 'Z' {
         return None;
     }
     stat_field(pid, 19)
-}
-
-/// A numeric field of /proc/PID/stat, counted from the one behind the name (the state, 0).
-fn stat_field(pid: u32, index: usize) -> Option<u64> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    stat.rsplit_once(')')?
-        .1
-        .split_whitespace()
-        .nth(index)?
-        .parse()
-        .ok()
-}
-
-fn status_line(pid: u32, key: &str) -> Option<String> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    status
-        .lines()
-        .find_map(|line| line.strip_prefix(key))
-        .map(str::to_owned)
-}
-
-fn command_line(pid: u32) -> Option<Vec<String>> {
-    let bytes = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
-    let words = bytes
-        .split(|&byte| byte == 0)
-        .map(|word| String::from_utf8_lossy(word).into_owned());
-    Some(words.collect())
 }
