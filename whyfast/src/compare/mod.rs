@@ -13,5 +13,6 @@ pub(crate) mod recipe;
 pub(crate) mod round;
 pub(crate) mod run;
 pub(crate) mod server;
+pub(crate) mod workspace;
 
 pub(crate) use run::compare;
