@@ -35,8 +35,11 @@ pub(crate) enum Verb {
     Doctor(DoctorArgs),
     /// List recipes, scenarios and styles of the built-in server.
     List,
-    /// Print the manual page.
-    Man,
+    /// Print the manual page, of a verb or of all.
+    Man {
+        /// The verb.
+        verb: Option<String>,
+    },
     /// Print completions for a shell.
     Completions {
         /// The shell.
@@ -119,7 +122,7 @@ pub(crate) struct CompareArgs {
     /// As root: the user that load and servers run as.
     #[arg(long, value_name = "NAME")]
     pub(crate) user: Option<String>,
-    /// Keep the recording and the report in this folder.
+    /// Keep the recording and the report in this folder, which must not hold any yet.
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
     #[command(flatten)]
@@ -190,7 +193,7 @@ pub(crate) struct ProfileArgs {
     pub(crate) control: bool,
     #[command(flatten)]
     pub(crate) limits: LimitArgs,
-    /// A command to run and profile.
+    /// A command to run and profile. Its output goes where ours goes; -o keeps the result apart.
     #[arg(last = true, value_name = "CMD")]
     pub(crate) command: Vec<OsString>,
 }

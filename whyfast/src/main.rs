@@ -60,9 +60,9 @@ fn run(verb: Verb) -> anyhow::Result<u8> {
         Verb::Report(args) => verbs::report::report(&args),
         Verb::Doctor(args) => verbs::doctor::doctor(&args),
         Verb::List => verbs::list::list(),
-        Verb::Man => {
+        Verb::Man { verb } => {
             let mut page = Vec::new();
-            clap_mangen::Man::new(Cli::command()).render(&mut page)?;
+            clap_mangen::Man::new(described(verb.as_deref())?).render(&mut page)?;
             output::Output::Stdout.write(&String::from_utf8_lossy(&page))?;
             Ok(exit_code::DONE)
         }
@@ -74,6 +74,22 @@ fn run(verb: Verb) -> anyhow::Result<u8> {
         }
         Verb::Guard => guard::run().map(|()| exit_code::DONE),
         Verb::Probe(args) => verbs::probe::probe(&args),
+    }
+}
+
+/// What a manual page is about.
+fn described(verb: Option<&str>) -> anyhow::Result<clap::Command> {
+    let mut all = Cli::command();
+    all.build();
+    let Some(verb) = verb else { return Ok(all) };
+    let known = all
+        .find_subcommand(verb)
+        .filter(|found| !found.is_hide_set());
+    match known {
+        Some(found) => Ok(found.clone()),
+        None => Err(failure::Failure::usage(format!(
+            "man {verb}: no such verb; `whyfast --help` lists them"
+        ))),
     }
 }
 

@@ -26,6 +26,8 @@ pub(crate) struct Replay {
     times: Vec<TimeRow>,
     unknowns: Vec<UnknownEntry>,
     waits: Vec<WaitRow>,
+    /// Runs that the kernel skipped.
+    pub(crate) recursion_misses: AtomicU64,
 }
 
 impl Replay {
@@ -54,6 +56,7 @@ impl Replay {
                 interrupted: AtomicU64::default(),
                 buckets: from_fn(|_| AtomicU64::default()),
             }),
+            recursion_misses: AtomicU64::default(),
         }
     }
 
@@ -112,7 +115,7 @@ impl CounterSource for Replay {
     }
 
     fn recursion_misses(&self) -> u64 {
-        0
+        self.recursion_misses.load(Relaxed)
     }
 
     fn map_bytes(&self) -> u64 {

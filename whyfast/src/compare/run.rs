@@ -78,6 +78,15 @@ pub(crate) fn compare(args: &CompareArgs) -> anyhow::Result<u8> {
 
 /// Makes the folder of `--out`; under sudo it belongs to the user behind it.
 fn make_folder(folder: &Path, identity: Option<&Identity>) -> anyhow::Result<()> {
+    if let Some((name, _)) = SAVED_FILES
+        .iter()
+        .find(|(name, _)| folder.join(name).exists())
+    {
+        return Err(Failure::usage(format!(
+            "{} holds a {name} already; name another --out",
+            folder.display()
+        )));
+    }
     if folder.is_dir() {
         return Ok(());
     }

@@ -40,6 +40,16 @@ enum Outcome {
     Missing,
 }
 
+impl Outcome {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Warn => "warn",
+            Self::Missing => "MISSING",
+        }
+    }
+}
+
 /// Examines the machine. Exits with 6 where the kernel cannot be profiled.
 pub(crate) fn doctor(args: &DoctorArgs) -> anyhow::Result<u8> {
     let output = Output::open(args.output.output.as_deref())?;
@@ -88,11 +98,7 @@ fn as_text(examination: &Examination) -> anyhow::Result<String> {
             .map_or_else(String::new, |m| format!(", {}", reports::clean(m)))
     );
     for check in &examination.checks {
-        let mark = match check.outcome {
-            Outcome::Ok => "ok",
-            Outcome::Warn => "warn",
-            Outcome::Missing => "MISSING",
-        };
+        let mark = check.outcome.word();
         writeln!(
             text,
             "{mark:<8} {}: {}",
@@ -116,9 +122,9 @@ fn as_markdown(examination: &Examination) -> anyhow::Result<String> {
         };
         writeln!(
             text,
-            "| {} | {:?} | {} | {} |",
+            "| {} | {} | {} | {} |",
             cell(&check.what),
-            check.outcome,
+            check.outcome.word(),
             cell(&check.found),
             cell(check.remedy.as_deref().unwrap_or(""))
         )?;
@@ -162,7 +168,7 @@ fn btf() -> Check {
         Ok(meta) => check(
             "kernel type information (BTF)",
             Outcome::Ok,
-            format!("{} bytes", meta.len()),
+            format!("{:.1} MB", meta.len() as f64 / 1e6),
             None,
         ),
         Err(error) => check(

@@ -118,6 +118,9 @@ fn output_file_is_whole() {
 #[test]
 fn manual_and_completions_are_printed() {
     assert!(String::from_utf8_lossy(&run(&["man"]).stdout).contains(".TH whyfast"));
+    let page = run(&["man", "compare"]).stdout;
+    assert!(String::from_utf8_lossy(&page).contains("lock\\-step"));
+    assert_eq!(run(&["man", "nonsense"]).status.code(), Some(2));
     assert!(String::from_utf8_lossy(&run(&["completions", "bash"]).stdout).contains("_whyfast"));
 }
 
