@@ -2,6 +2,7 @@
 //! the programs would.
 
 use std::array::from_fn;
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -27,7 +28,7 @@ pub(crate) struct Replay {
     unknowns: Vec<UnknownEntry>,
     waits: Vec<WaitRow>,
     /// Runs that the kernel skipped.
-    pub(crate) recursion_misses: AtomicU64,
+    pub(crate) recursion_misses: Arc<AtomicU64>,
 }
 
 impl Replay {
@@ -56,7 +57,7 @@ impl Replay {
                 interrupted: AtomicU64::default(),
                 buckets: from_fn(|_| AtomicU64::default()),
             }),
-            recursion_misses: AtomicU64::default(),
+            recursion_misses: Arc::default(),
         }
     }
 
