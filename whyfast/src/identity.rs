@@ -11,6 +11,8 @@ use crate::failure::Failure;
 pub(crate) struct Identity {
     pub(crate) uid: u32,
     pub(crate) gid: u32,
+    /// Every group, the first one included.
+    pub(crate) groups: Vec<u32>,
     pub(crate) name: String,
     pub(crate) home: String,
 }
@@ -45,6 +47,7 @@ pub(crate) fn unprivileged(user: Option<&str>) -> anyhow::Result<Option<Identity
     Ok(Some(nobody.unwrap_or_else(|| Identity {
         uid: 65534,
         gid: 65534,
+        groups: vec![65534],
         name: "nobody".into(),
         home: "/".into(),
     })))
@@ -62,11 +65,25 @@ pub(crate) fn caller() -> Option<Identity> {
 
 fn from_environment(passwd: &str) -> Option<Identity> {
     let variable = |name| std::env::var(name).ok();
-    behind_sudo(
-        passwd,
-        variable("SUDO_UID").as_deref(),
-        variable("SUDO_GID").as_deref(),
-    )
+    let (uid, gid) = (variable("SUDO_UID"), variable("SUDO_GID"));
+    let mut identity = behind_sudo(passwd, uid.as_deref(), gid.as_deref())?;
+    let group = fs::read_to_string("/etc/group").unwrap_or_default();
+    identity.groups.extend(groups_of(&group, &identity.name));
+    Some(identity)
+}
+
+/// The groups of group(5) that name the user as a member: `name:password:gid:member,member`.
+fn groups_of(group: &str, user: &str) -> Vec<u32> {
+    let member_of = |line: &str| {
+        let mut fields = line.split(':').skip(2);
+        let gid = fields.next()?.parse().ok()?;
+        fields
+            .next()?
+            .split(',')
+            .any(|member| member == user)
+            .then_some(gid)
+    };
+    group.lines().filter_map(member_of).collect()
 }
 
 /// The user who called sudo; root behind sudo is no one to drop to.
@@ -83,6 +100,7 @@ fn behind_sudo(passwd: &str, uid: Option<&str>, gid: Option<&str>) -> Option<Ide
     Some(Identity {
         uid,
         gid,
+        groups: vec![gid],
         name,
         home,
     })
@@ -102,6 +120,7 @@ fn parse_entry(line: &str) -> Option<Identity> {
     Some(Identity {
         uid,
         gid,
+        groups: vec![gid],
         name,
         home,
     })
@@ -122,14 +141,26 @@ mod tests {
         let ann = Identity {
             uid: 1000,
             gid: 1001,
+            groups: vec![1001],
             name: "ann".into(),
             home: "/home/ann".into(),
         };
         assert_eq!(behind_sudo(PASSWD, Some("1000"), None), Some(ann.clone()));
         assert_eq!(
             behind_sudo(PASSWD, Some("1000"), Some("7")),
-            Some(Identity { gid: 7, ..ann })
+            Some(Identity {
+                gid: 7,
+                groups: vec![7],
+                ..ann
+            })
         );
+    }
+
+    /// A user's groups are those that name it as a member.
+    #[test]
+    fn groups_have_members() {
+        let group = "root:x:0:\nsudo:x:27:bob,ann\nbroken\ndocker:x:999:anna\nwww:x:33:ann";
+        assert_eq!(groups_of(group, "ann"), [27, 33]);
     }
 
     /// Root behind sudo, or nonsense, is not a user to drop to.

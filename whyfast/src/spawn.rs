@@ -120,10 +120,7 @@ fn reachable(path: &Path, identity: &Identity) -> bool {
 )]
 pub(crate) fn bear(command: &mut Command, birth: &Birth) {
     let cpus = birth.cpus.as_ref().map(CpuList::to_set);
-    let identity = birth
-        .identity
-        .as_ref()
-        .map(|identity| (identity.uid, identity.gid));
+    let identity = birth.identity.clone();
     let session = birth.session;
     let parent = rustix::process::getpid();
     let prepare = move || {
@@ -134,8 +131,8 @@ pub(crate) fn bear(command: &mut Command, birth: &Birth) {
             rustix::thread::sched_setaffinity(None, cpus)?;
         }
         raise_descriptor_limit();
-        if let Some((uid, gid)) = identity {
-            become_user(uid, gid)?;
+        if let Some(identity) = &identity {
+            become_user(identity)?;
         }
         rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
         // The parent may have died before the signal was set.
@@ -183,7 +180,7 @@ pub(crate) fn hold_back(command: &mut Command, pid_writer: OwnedFd, go_reader: O
     unsafe_code,
     reason = "the raw calls change this thread alone, which is all of a child"
 )]
-fn become_user(uid: u32, gid: u32) -> io::Result<()> {
+fn become_user(identity: &Identity) -> io::Result<()> {
     let done = |result: libc::c_long| {
         if result == 0 {
             Ok(())
@@ -191,8 +188,9 @@ fn become_user(uid: u32, gid: u32) -> io::Result<()> {
             Err(io::Error::last_os_error())
         }
     };
-    // SAFETY: the pointer is to one live group id; the call only reads it.
-    done(unsafe { libc::syscall(libc::SYS_setgroups, 1_usize, &raw const gid) })?;
+    let (uid, gid, groups) = (identity.uid, identity.gid, &identity.groups);
+    // SAFETY: the pointer is to as many live group ids as the length says; the call only reads them.
+    done(unsafe { libc::syscall(libc::SYS_setgroups, groups.len(), groups.as_ptr()) })?;
     // SAFETY: a call with plain integers.
     done(unsafe { libc::syscall(libc::SYS_setresgid, gid, gid, gid) })?;
     // SAFETY: a call with plain integers.
