@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::net::TcpListener;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use recording::VerdictWord;
@@ -166,15 +166,17 @@ impl Drop for Nginx {
     }
 }
 
-fn start_nginx(folder: &Path) -> (Nginx, u16) {
-    let port = TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap()
-        .port();
+/// A folder with a page, and a free port.
+fn site(folder: &Path) -> (PathBuf, u16) {
     let root = folder.join("root");
     fs::create_dir(&root).unwrap();
     fs::write(root.join("index.html"), "x").unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    (root, listener.local_addr().unwrap().port())
+}
+
+fn start_nginx(folder: &Path) -> (Nginx, u16) {
+    let (root, port) = site(folder);
     let folder_name = folder.display();
     let config = format!(
         "daemon off; worker_processes 1; pid {folder_name}/pid; user root;\n\
@@ -199,14 +201,7 @@ fn start_nginx(folder: &Path) -> (Nginx, u16) {
 }
 
 fn start_h2o(folder: &Path) -> (Mortal, u16) {
-    let port = TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap()
-        .port();
-    let root = folder.join("root");
-    fs::create_dir(&root).unwrap();
-    fs::write(root.join("index.html"), "x").unwrap();
+    let (root, port) = site(folder);
     let config = format!(
         "num-threads: 1\nuser: root\nlisten:\n  host: 127.0.0.1\n  port: {port}\n\
          hosts:\n  default:\n    paths:\n      /:\n        file.dir: {}\n",
