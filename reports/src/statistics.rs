@@ -292,8 +292,9 @@ mod tests {
         /// Swapping the samples inverts ratio and interval, paired or not.
         #[test]
         fn swapping_inverts(
-            pairs in prop::collection::vec((1.0_f64..1e6, 1.0_f64..1e6), 2..12),
-            level in 0.5_f64..0.999,
+            // With fewer pairs, or nearer to 1, the ends of wild samples are no finite numbers.
+            pairs in prop::collection::vec((1.0_f64..1e6, 1.0_f64..1e6), 3..12),
+            level in 0.5_f64..0.99,
         ) {
             let (a, b): (Vec<f64>, Vec<f64>) = pairs.into_iter().unzip();
             for method in [paired_ratio, unpaired_ratio] {

@@ -102,8 +102,13 @@ fn live_h2o_equals_strace() {
 /// Requests of a window.
 const REQUESTS: u64 = 2000;
 
-/// Loads a server that both watch: every call of the requests is counted alike.
+/// Calls that only the wider of two windows sees.
+const EDGES: u64 = 20;
+
+/// Loads a server that both watch: every call of the requests is counted alike, within the
+/// edges of the windows. (Without edges, in lock-step, the counts are exact.)
 fn check_equal(pid: u32, port: u16, reading: &str, table: &Path) {
+    until("the end of its start", || waits_for_events(pid));
     let strace = Command::new("strace")
         .args(["-c", "-f", "-p", &pid.to_string(), "-o"])
         .arg(table)
@@ -141,15 +146,19 @@ fn check_equal(pid: u32, port: u16, reading: &str, table: &Path) {
             .is_some_and(|&(count, _)| count >= REQUESTS),
         "{ours:?}"
     );
-    for (name, count) in ours.iter().filter(|(_, (count, _))| *count >= REQUESTS / 2) {
-        if name != "epoll_wait" {
-            assert_eq!(strace.get(name), Some(count), "{name}");
-        }
+    // strace's window encloses ours: it also sees what attaching and leaving interrupt, the end of
+    // the server's start, and timers outside of our window.
+    for (name, &(count, errors)) in ours.iter().filter(|(_, (count, _))| *count >= REQUESTS / 2) {
+        let (seen, seen_errors) = strace.get(name).copied().unwrap_or_default();
+        assert!(
+            seen >= count && seen - count <= EDGES,
+            "{name}: {count}, strace {seen}"
+        );
+        assert!(
+            seen_errors >= errors && seen_errors - errors <= EDGES,
+            "{name}"
+        );
     }
-    // strace sees more waits at the edges: those that its attaching and leaving interrupt, and
-    // those of timers outside of our window.
-    let (waits, seen) = (ours["epoll_wait"].0, strace["epoll_wait"].0);
-    assert!(seen >= waits && seen - waits <= 20, "{waits} {seen}");
     assert!(!is_traced(pid));
 }
 
