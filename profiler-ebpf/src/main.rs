@@ -20,6 +20,14 @@
 #[cfg(target_arch = "bpf")]
 mod call;
 #[cfg(target_arch = "bpf")]
+mod descriptor;
+#[cfg(target_arch = "bpf")]
+mod group;
+#[cfg(target_arch = "bpf")]
+mod idle;
+#[cfg(target_arch = "bpf")]
+mod interrupt;
+#[cfg(target_arch = "bpf")]
 mod kernel;
 #[cfg(target_arch = "bpf")]
 mod lifecycle;
@@ -27,6 +35,8 @@ mod lifecycle;
 mod maps;
 #[cfg(target_arch = "bpf")]
 mod programs;
+#[cfg(target_arch = "bpf")]
+mod sched;
 
 #[cfg(not(target_arch = "bpf"))]
 fn main() {}

@@ -1,0 +1,79 @@
+//! Counters by group of threads: an open-addressed table of (process or thread, row).
+//!
+//! An entry is taken once and never given back: a thread that ended stays in the result.
+
+use core::sync::atomic::AtomicU64;
+
+/// Counters of one row of one process or thread, all CPUs.
+#[repr(C)]
+#[derive(Debug, Default)]
+pub struct GroupEntry {
+    /// [`group_key`]; zero while free.
+    pub key: AtomicU64,
+    /// Calls that returned.
+    pub count: AtomicU64,
+    /// Of them, with an error.
+    pub errors: AtomicU64,
+    /// Bytes returned by read- and write-like calls.
+    pub bytes: AtomicU64,
+    /// Time inside the call, ns.
+    pub ns_total: AtomicU64,
+    /// On a CPU, ns.
+    pub on_cpu_ns: AtomicU64,
+    /// Asleep, ns.
+    pub off_cpu_ns: AtomicU64,
+    /// Waiting for a CPU, ns.
+    pub run_queue_ns: AtomicU64,
+}
+
+/// Entries of the table; a power of two. Room for 10,000 threads with a dozen calls each.
+pub const GROUP_ENTRIES: u32 = 131_072;
+/// Entries that are looked at before a call is given up as in no group.
+pub const GROUP_PROBES: u32 = 16;
+
+/// No grouping.
+pub const GROUP_NONE: u8 = 0;
+/// By process.
+pub const GROUP_PROCESS: u8 = 1;
+/// By thread.
+pub const GROUP_THREAD: u8 = 2;
+
+/// Packs a process or thread and a row; never zero.
+#[inline]
+pub const fn group_key(id: u32, row: u32) -> u64 {
+    (1 << 63) | ((id as u64) << 32) | row as u64
+}
+
+/// Process or thread, and row, of a key; `None` for a free entry.
+pub const fn group_key_parts(key: u64) -> Option<(u32, u32)> {
+    if key == 0 {
+        return None;
+    }
+    Some((((key & !(1 << 63)) >> 32) as u32, key as u32))
+}
+
+/// Where the search for a key begins.
+#[inline]
+pub const fn group_hash(key: u64) -> u32 {
+    // Fibonacci hashing: the high bits of the product are well mixed.
+    (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as u32
+}
+
+const _: () = assert!(size_of::<GroupEntry>() == 64);
+const _: () = assert!(GROUP_ENTRIES.is_power_of_two());
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A key gives back what it was made of and is never the free one.
+    #[test]
+    fn keys_round_trip() {
+        for id in [0, 1, (1 << 22) - 1] {
+            for row in [0, crate::ROWS - 1] {
+                assert_eq!(group_key_parts(group_key(id, row)), Some((id, row)));
+            }
+        }
+        assert_eq!(group_key_parts(0), None);
+    }
+}
