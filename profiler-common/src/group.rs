@@ -38,18 +38,20 @@ pub const GROUP_PROCESS: u8 = 1;
 /// By thread.
 pub const GROUP_THREAD: u8 = 2;
 
-/// Packs a process or thread and a row; never zero.
+/// Packs a thread (0 by process), its process and a row; never zero.
 #[inline]
-pub const fn group_key(id: u32, row: u32) -> u64 {
-    (1 << 63) | ((id as u64) << 32) | row as u64
+pub const fn group_key(tid: u32, tgid: u32, row: u32) -> u64 {
+    (1 << 63) | ((tid as u64) << TID_SHIFT) | ((tgid as u64) << ROW_BITS) | row as u64
 }
 
-/// Process or thread, and row, of a key; `None` for a free entry.
-pub const fn group_key_parts(key: u64) -> Option<(u32, u32)> {
+/// Thread, process and row of a key; `None` for a free entry.
+pub const fn group_key_parts(key: u64) -> Option<(u32, u32, u32)> {
     if key == 0 {
         return None;
     }
-    Some((((key & !(1 << 63)) >> 32) as u32, key as u32))
+    let tid = (key >> TID_SHIFT) as u32 & ID_MASK;
+    let tgid = (key >> ROW_BITS) as u32 & ID_MASK;
+    Some((tid, tgid, key as u32 & ((1 << ROW_BITS) - 1)))
 }
 
 /// Where the search for a key begins.
@@ -59,6 +61,12 @@ pub const fn group_hash(key: u64) -> u32 {
     (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as u32
 }
 
+const ROW_BITS: u32 = 11;
+const ID_BITS: u32 = 22;
+const ID_MASK: u32 = (1 << ID_BITS) - 1;
+const TID_SHIFT: u32 = ROW_BITS + ID_BITS;
+
+const _: () = assert!(crate::ROWS <= 1 << ROW_BITS);
 const _: () = assert!(size_of::<GroupEntry>() == 64);
 const _: () = assert!(GROUP_ENTRIES.is_power_of_two());
 
@@ -71,7 +79,8 @@ mod tests {
     fn keys_round_trip() {
         for id in [0, 1, (1 << 22) - 1] {
             for row in [0, crate::ROWS - 1] {
-                assert_eq!(group_key_parts(group_key(id, row)), Some((id, row)));
+                let key = group_key(id, (1 << 22) - 1 - id, row);
+                assert_eq!(group_key_parts(key), Some((id, (1 << 22) - 1 - id, row)));
             }
         }
         assert_eq!(group_key_parts(0), None);

@@ -48,8 +48,8 @@ pub use rows::{
 pub use sched::{
     ASLEEP, CPU_IDLE, CPU_OTHER, CPU_TARGET, CpuRow, IN_SOFTIRQ, LABEL_BLOCKED, LABEL_NONE,
     LABEL_PARKED, LABEL_RUNNABLE, LABEL_WAITING, LABELS, LabelClock, Lives, RUN_QUEUE_BUCKETS,
-    RUNNABLE, RUNNING, SegmentSlot, SplitRow, label_of, one_thread, pack_segment, segment_ns,
-    segment_state,
+    RUNNABLE, RUNNING, SegmentSlot, SplitRow, label_of, label_of_sleep, one_thread, pack_segment,
+    segment_ns, segment_state,
 };
 pub use start::{StartSlot, elapsed_ns, pack_start, start_row};
 

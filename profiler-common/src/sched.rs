@@ -7,6 +7,8 @@
 
 use core::sync::atomic::AtomicU64;
 
+use crate::{Kind, SOCKET};
+
 /// State of a thread and when it began; zero until the thread was first seen.
 #[repr(transparent)]
 #[derive(Debug, Default)]
@@ -153,6 +155,16 @@ pub struct LabelClock {
     pub changed_ns: AtomicU64,
     /// How long each label applied, ns.
     pub ns: [AtomicU64; LABELS],
+}
+
+/// What a thread that sleeps in a call of this kind says about idle time.
+#[inline]
+pub const fn label_of_sleep(kind: Kind) -> usize {
+    match kind {
+        Kind::Wait(_) | Kind::Idle | Kind::Opens(SOCKET) => LABEL_WAITING,
+        Kind::Futex => LABEL_PARKED,
+        _ => LABEL_BLOCKED,
+    }
 }
 
 /// One thread in [`LabelClock::threads`].

@@ -112,7 +112,12 @@ pub(crate) fn leave(ctx: &BtfTracePointContext, level: Level) {
 
 /// The row of a call that is told apart by what it is done to; other rows stay.
 #[inline(always)]
-fn told_apart(row: u64, registers: Registers, tgid: u32, object: impl Fn(u32, u64) -> u32) -> u64 {
+pub(crate) fn told_apart(
+    row: u64,
+    registers: Registers,
+    tgid: u32,
+    object: impl Fn(u32, u64) -> u32,
+) -> u64 {
     match kind(row) {
         Kind::Descriptor { split, .. } => {
             let fd = registers.call_argument::<0>() as u32;
@@ -134,7 +139,7 @@ fn told_apart(row: u64, registers: Registers, tgid: u32, object: impl Fn(u32, u6
 /// The object of a descriptor when its call leaves. What was closed can only be remembered, which
 /// it is if it was used or made before; a new descriptor may have its number by now.
 #[inline(always)]
-fn known_at_exit(tgid: u32, fd: u64) -> u32 {
+pub(crate) fn known_at_exit(tgid: u32, fd: u64) -> u32 {
     match descriptor::recall(tgid, fd) {
         Some(object) => object,
         None if Registers::of_current().nr() == NR_CLOSE.into() => OBJECTS,

@@ -19,12 +19,12 @@ pub(crate) fn is_on() -> bool {
 /// The counters of a row of the group that a thread is in; `None` when the table is full.
 #[inline(always)]
 pub(crate) fn entry(task: Task, row: u64) -> Option<&'static GroupEntry> {
-    let id = if GROUP_BY.load() == GROUP_PROCESS {
-        task.tgid()
+    let tid = if GROUP_BY.load() == GROUP_PROCESS {
+        0
     } else {
         task.tid()
     };
-    let index = find(group_key(id, row as u32));
+    let index = find(group_key(tid, task.tgid(), row as u32));
     let entry = GROUPS.get(index);
     if entry.is_none() {
         add(EVENTS.get(0).map(|events| &events.lost_ungrouped), 1);

@@ -81,8 +81,9 @@ fn idle_ended(cpu_row: &CpuRow, clock: &LabelClock, now_ns: u64) {
 #[inline(always)]
 fn at(clock: &LabelClock, index: usize, label: usize, now_ns: u64) -> u64 {
     let ns = load(&clock.ns[index]);
-    if index == label {
-        ns.wrapping_add(now_ns.wrapping_sub(load(&clock.changed_ns)))
+    let changed_ns = load(&clock.changed_ns);
+    if index == label && changed_ns != 0 {
+        ns.wrapping_add(now_ns.wrapping_sub(changed_ns))
     } else {
         ns
     }

@@ -8,6 +8,7 @@ use profiler_common::{
 };
 
 use crate::{
+    call,
     kernel::{Task, add, fetch_and, fetch_or, kind, load, slot, store},
     maps::{ENDS, EVENTS, FOLLOW, STARTS, TARGETS},
     sched,
@@ -119,6 +120,8 @@ fn left_open(task: Task) {
     if task.is_compat() {
         row += u64::from(NATIVE_ROWS);
     }
+    // As it was counted.
+    let row = call::told_apart(row, registers, task.tgid(), call::known_at_exit);
     let Some(ends) = ENDS.get(row as u32) else {
         return;
     };

@@ -7,10 +7,9 @@
 
 use aya_ebpf::programs::BtfTracePointContext;
 use profiler_common::{
-    ASLEEP, CPU_IDLE, CPU_OTHER, CPU_TARGET, CpuRow, ENDED, Kind, LABEL_BLOCKED, LABEL_PARKED,
-    LABEL_RUNNABLE, LABEL_WAITING, OUTSIDE_ROW, ROWS, RUN_QUEUE_BUCKETS, RUNNABLE, RUNNING, SOCKET,
-    SplitRow, TARGET, log2_bucket, one_thread, pack_segment, pack_start, segment_ns, segment_state,
-    start_row,
+    ASLEEP, CPU_IDLE, CPU_OTHER, CPU_TARGET, CpuRow, ENDED, LABEL_RUNNABLE, OUTSIDE_ROW, ROWS,
+    RUN_QUEUE_BUCKETS, RUNNABLE, RUNNING, SplitRow, TARGET, label_of_sleep, log2_bucket,
+    one_thread, pack_segment, pack_start, segment_ns, segment_state, start_row,
 };
 
 use crate::{
@@ -324,14 +323,9 @@ pub(crate) fn row_of(task: Task) -> u64 {
     }
 }
 
-/// What a thread that sleeps in a row says about idle time.
 #[inline(always)]
 fn label(row: u64) -> usize {
-    match kind(row) {
-        Kind::Wait(_) | Kind::Idle | Kind::Opens(SOCKET) => LABEL_WAITING,
-        Kind::Futex => LABEL_PARKED,
-        _ => LABEL_BLOCKED,
-    }
+    label_of_sleep(kind(row))
 }
 
 #[inline(always)]

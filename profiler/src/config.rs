@@ -1,6 +1,6 @@
 //! What to profile and how.
 
-use recording::Detail;
+use recording::{Detail, GroupBy};
 
 use crate::Target;
 
@@ -13,6 +13,13 @@ pub struct Config {
     pub follow: bool,
     /// How much is probed.
     pub detail: Detail,
+    /// What calls are told apart by, beside the sum over all.
+    pub group_by: Option<GroupBy>,
+    /// Names of the only calls to count, chosen in the kernel; `None`: all.
+    pub only: Option<Vec<String>>,
+    /// Whether the kernel keeps its own statistics of eBPF programs meanwhile, which taxes every
+    /// program on the host.
+    pub bpf_stats: bool,
     /// Sizes of the tables.
     pub limits: Limits,
 }
@@ -24,6 +31,9 @@ impl Config {
             targets: targets.into_iter().collect(),
             follow: true,
             detail,
+            group_by: None,
+            only: None,
+            bpf_stats: false,
             limits: Limits::default(),
         }
     }

@@ -12,6 +12,12 @@ use crate::btf::BtfError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProfilerError {
+    /// No call has this name, here or in 32-bit programs.
+    #[error("no system call is named {name:?}; `man 2 syscalls` lists them")]
+    NoSuchCall {
+        /// The name.
+        name: String,
+    },
     /// No target was named.
     #[error("no target: name one with --pid, --port, --comm or --cgroup")]
     NoTarget,
@@ -199,6 +205,7 @@ impl ProfilerError {
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::NoTarget
+            | Self::NoSuchCall { .. }
             | Self::NoSuchProcess { .. }
             | Self::Thread { .. }
             | Self::Zombie { .. }

@@ -77,6 +77,34 @@ pub struct Profile {
     pub warnings: Vec<Warning>,
 }
 
+impl Profile {
+    /// A profile of nothing: no process, no call, nothing lost and nothing spent.
+    pub fn empty(detail: Detail, window: Window) -> Self {
+        Self {
+            detail,
+            window,
+            boundary_ns: 0,
+            processes: Vec::new(),
+            follow: true,
+            calls: Vec::new(),
+            waits: Vec::new(),
+            in_flight_at_start: Vec::new(),
+            in_flight_at_end: Vec::new(),
+            cpu_ns: None,
+            lost: Lost::default(),
+            cost: OwnCost::default(),
+            slices: Vec::new(),
+            ended_early: None,
+            threads: None,
+            cpus: None,
+            grouped_by: None,
+            groups: Vec::new(),
+            not_measured: Vec::new(),
+            warnings: Vec::new(),
+        }
+    }
+}
+
 /// One process of the target.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ProfiledProcess {
@@ -196,6 +224,9 @@ pub struct InFlightCall {
     pub abi: Abi,
     /// Name of the call.
     pub name: String,
+    /// What it was done to, where calls are told apart by that.
+    #[serde(default)]
+    pub on: Option<CallObject>,
     /// How long it had been inside, ns; `null` below detail `times`, and where the call had been
     /// entered before the probes were attached.
     pub age_ns: Option<u64>,
@@ -265,7 +296,7 @@ impl LostClass {
 }
 
 /// What the measurement itself cost.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct OwnCost {
     /// Runs of our programs on calls of the target during the window (one per call at `counts`,
     /// two at `times`).

@@ -142,8 +142,8 @@ pub struct CallTime {
     pub off_cpu_ns: u64,
     /// Ready to run and waiting for a CPU, ns.
     pub run_queue_ns: u64,
-    /// Times that it went to sleep.
-    pub sleeps: u64,
+    /// Times that it slept; `null` for groups.
+    pub sleeps: Option<u64>,
 }
 
 /// What the calls of one group of threads came to, with `--by`.

@@ -1,0 +1,132 @@
+//! What the programs cost on this machine, measured at start on threads of our own: the same loop
+//! before they are attached and as their target.
+
+use std::io::{Read as _, Write as _};
+use std::time::Instant;
+
+use recording::{Calibration, Detail};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
+
+use crate::sys::nonexistent_call;
+
+/// Times without probes, ns.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bare {
+    call_ns: f64,
+    nonexistent_call_ns: f64,
+    fault_ns: f64,
+    /// A message to another thread on the same CPU and back; `None` where that is not needed, or did
+    /// not work.
+    round_trip_ns: Option<f64>,
+}
+
+impl Bare {
+    /// Measures before anything is attached. Takes some milliseconds.
+    pub(crate) fn measure(detail: Detail) -> Self {
+        Self {
+            call_ns: call_ns(),
+            nonexistent_call_ns: least(|| per_unit(CALLS, nonexistent_call)),
+            fault_ns: least(fault_ns),
+            round_trip_ns: (detail >= Detail::Sched).then(round_trip_ns).flatten(),
+        }
+    }
+
+    /// Measures again as a target of the programs.
+    pub(crate) fn compare(&self) -> Calibration {
+        let added = |with: f64, without: f64| (with - without).max(0.0);
+        let probe_ns_per_call = added(call_ns(), self.call_ns);
+        let round_trip = self
+            .round_trip_ns
+            .zip(self.round_trip_ns.and_then(|_| round_trip_ns()));
+        Calibration {
+            probe_ns_per_call,
+            // Four calls, and each of the two threads leaves the CPU once and comes back.
+            probe_ns_per_switch: round_trip
+                .map(|(without, with)| added(with - without, 4.0 * probe_ns_per_call) / 2.0),
+            entry_exit_ns: self.nonexistent_call_ns,
+            page_fault_ns: Some(self.fault_ns),
+        }
+    }
+}
+
+fn call_ns() -> f64 {
+    least(|| {
+        per_unit(CALLS, || {
+            let _parent = rustix::process::getppid();
+        })
+    })
+}
+
+/// The least of some repetitions: what disturbs only adds.
+fn least(mut measure: impl FnMut() -> f64) -> f64 {
+    (0..REPETITIONS)
+        .map(|_| measure())
+        .fold(f64::INFINITY, f64::min)
+}
+
+fn per_unit(units: u32, mut unit: impl FnMut()) -> f64 {
+    let begun = Instant::now();
+    for _unit in 0..units {
+        unit();
+    }
+    begun.elapsed().as_nanos() as f64 / f64::from(units)
+}
+
+/// First touch of fresh pages.
+fn fault_ns() -> f64 {
+    let page = rustix::param::page_size();
+    let mut memory: Vec<u8> = vec![0; page * (PAGES as usize + 1)];
+    let begun = Instant::now();
+    for byte in memory.iter_mut().skip(page).step_by(page) {
+        *byte = 1;
+    }
+    let elapsed = begun.elapsed().as_nanos() as f64;
+    std::hint::black_box(&memory);
+    elapsed / f64::from(PAGES)
+}
+
+/// Two threads on one CPU that wake each other through pipes.
+fn round_trip_ns() -> Option<f64> {
+    let (mut here, mut there_out) = std::io::pipe().ok()?;
+    let (mut there, mut here_out) = std::io::pipe().ok()?;
+    let ours = sched_getaffinity(None).ok()?;
+    let mut one = CpuSet::new();
+    one.set(sched_getcpu());
+    sched_setaffinity(None, &one).ok()?;
+    // A thread inherits the CPUs of the one that starts it.
+    let echo = std::thread::spawn(move || {
+        let mut byte = [0];
+        while there.read_exact(&mut byte).is_ok() && there_out.write_all(&byte).is_ok() {}
+    });
+    let mut worked = true;
+    let ns = least(|| {
+        let mut byte = [0];
+        per_unit(ROUND_TRIPS, || {
+            worked &= here_out.write_all(&byte).is_ok() && here.read_exact(&mut byte).is_ok();
+        })
+    });
+    drop(here_out);
+    let _back = sched_setaffinity(None, &ours);
+    (echo.join().is_ok() && worked).then_some(ns)
+}
+
+const REPETITIONS: u32 = 5;
+const CALLS: u32 = 2_000;
+const PAGES: u32 = 256;
+const ROUND_TRIPS: u32 = 300;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every unit takes some time, and a comparison with itself finds no huge cost.
+    #[test]
+    fn measures_without_probes() {
+        let bare = Bare::measure(Detail::Sched);
+        assert!(bare.call_ns > 0.0 && bare.nonexistent_call_ns > 0.0 && bare.fault_ns > 0.0);
+        assert!(bare.round_trip_ns.is_some_and(|ns| ns > bare.call_ns));
+        let calibration = bare.compare();
+        assert!(calibration.probe_ns_per_call >= 0.0);
+        assert!(calibration.probe_ns_per_switch.is_some_and(|ns| ns >= 0.0));
+    }
+}
