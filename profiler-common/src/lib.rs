@@ -176,19 +176,22 @@ pub mod program {
     /// Detail `sched`, on `page_fault_user`.
     pub const PAGE_FAULT: &str = "page_fault";
     /// Detail `sched`: programs on interrupts and their tracepoints, of which a kernel may lack some.
+    ///
+    /// Ends before begins: an interrupt that is seen to begin and not to end would never end, while
+    /// an end without a beginning is ignored.
     pub const INTERRUPTS: [(&str, &str); 12] = [
-        ("irq_in", "irq_handler_entry"),
         ("irq_out", "irq_handler_exit"),
-        ("timer_in", "local_timer_entry"),
         ("timer_out", "local_timer_exit"),
-        ("resched_in", "reschedule_entry"),
         ("resched_out", "reschedule_exit"),
-        ("call_in", "call_function_entry"),
         ("call_out", "call_function_exit"),
-        ("call1_in", "call_function_single_entry"),
         ("call1_out", "call_function_single_exit"),
-        ("work_in", "irq_work_entry"),
         ("work_out", "irq_work_exit"),
+        ("irq_in", "irq_handler_entry"),
+        ("timer_in", "local_timer_entry"),
+        ("resched_in", "reschedule_entry"),
+        ("call_in", "call_function_entry"),
+        ("call1_in", "call_function_single_entry"),
+        ("work_in", "irq_work_entry"),
     ];
     /// Detail `sched`, on `softirq_entry`.
     pub const SOFTIRQ_ENTRY: &str = "softirq_entry";

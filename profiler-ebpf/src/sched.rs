@@ -34,16 +34,17 @@ pub(crate) fn pass(task: Task, row: u64, now_ns: u64, context: Context) {
     let Some(segment) = SEGMENTS.get(task.tid()) else {
         return;
     };
-    let packed = load(&segment.0);
-    if packed == 0 {
-        first_seen(task, now_ns, RUNNING);
-        return;
-    }
-    store(&segment.0, pack_segment(now_ns, RUNNING));
     let cpu = cpu();
     let Some(cpu_row) = CPUS.get(cpu) else {
         return;
     };
+    let packed = load(&segment.0);
+    if packed == 0 {
+        not_ours(cpu_row);
+        first_seen(task, now_ns, RUNNING);
+        return;
+    }
+    store(&segment.0, pack_segment(now_ns, RUNNING));
     let ns = segment_ns(packed, now_ns).wrapping_sub(interrupted(cpu_row));
     let Some(split) = split(cpu, row) else {
         return;
@@ -79,6 +80,8 @@ pub(crate) fn switch(ctx: &BtfTracePointContext) {
             state as u32,
         );
     }
+    // What was interrupted until now is not the next one's.
+    not_ours(cpu_row);
     let running = if is_target(next) {
         on(next, cpu_row, now_ns);
         CPU_TARGET
@@ -157,6 +160,9 @@ pub(crate) fn joins(task: Task) {
     if let Some(segment) = SEGMENTS.get(task.tid()) {
         store(&segment.0, 0);
     }
+    if let Some(cpu_row) = CPUS.get(cpu()) {
+        not_ours(cpu_row);
+    }
     first_seen(task, clock_ns(), RUNNING);
 }
 
@@ -211,8 +217,6 @@ fn off(task: Task, cpu_row: &CpuRow, now_ns: u64, is_preempted: bool, state: u32
 /// A thread comes onto its CPU.
 #[inline(always)]
 fn on(task: Task, cpu_row: &CpuRow, now_ns: u64) {
-    // What was interrupted before is somebody else's.
-    interrupted_others(cpu_row);
     let Some(segment) = SEGMENTS.get(task.tid()) else {
         return;
     };
@@ -307,7 +311,7 @@ fn interrupted(cpu_row: &CpuRow) -> u64 {
 }
 
 #[inline(always)]
-fn interrupted_others(cpu_row: &CpuRow) {
+fn not_ours(cpu_row: &CpuRow) {
     store(&cpu_row.seen_irq_ns, load(&cpu_row.irq_ns));
     store(&cpu_row.seen_softirq_ns, load(&cpu_row.softirq_ns));
 }

@@ -7,14 +7,15 @@ use std::time::Instant;
 use recording::{Calibration, Detail};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
 
-use crate::sys::nonexistent_call;
+use crate::processes;
+use crate::sys::{nonexistent_call, touch_fresh_pages};
 
 /// Times without probes, ns.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bare {
     call_ns: f64,
     nonexistent_call_ns: f64,
-    fault_ns: f64,
+    fault_ns: Option<f64>,
     /// A message to another thread on the same CPU and back; `None` where that is not needed, or did
     /// not work.
     round_trip_ns: Option<f64>,
@@ -26,26 +27,31 @@ impl Bare {
         Self {
             call_ns: call_ns(),
             nonexistent_call_ns: least(|| per_unit(CALLS, nonexistent_call)),
-            fault_ns: least(fault_ns),
-            round_trip_ns: (detail >= Detail::Sched).then(round_trip_ns).flatten(),
+            fault_ns: fault_ns(),
+            round_trip_ns: (detail >= Detail::Sched)
+                .then(round_trip)
+                .flatten()
+                .map(|(ns, _)| ns),
         }
     }
 
-    /// Measures again as a target of the programs.
-    pub(crate) fn compare(&self) -> Calibration {
+    /// Measures again as a target of the programs; with the threads that did.
+    pub(crate) fn compare(&self) -> (Calibration, Vec<u32>) {
         let added = |with: f64, without: f64| (with - without).max(0.0);
         let probe_ns_per_call = added(call_ns(), self.call_ns);
-        let round_trip = self
-            .round_trip_ns
-            .zip(self.round_trip_ns.and_then(|_| round_trip_ns()));
-        Calibration {
+        let mut tids = processes::tids(std::process::id());
+        let again = self.round_trip_ns.and_then(|_| round_trip());
+        tids.extend(again.iter().map(|&(_, tid)| tid));
+        let round_trips = self.round_trip_ns.zip(again.map(|(ns, _)| ns));
+        let calibration = Calibration {
             probe_ns_per_call,
             // Four calls, and each of the two threads leaves the CPU once and comes back.
-            probe_ns_per_switch: round_trip
+            probe_ns_per_switch: round_trips
                 .map(|(without, with)| added(with - without, 4.0 * probe_ns_per_call) / 2.0),
             entry_exit_ns: self.nonexistent_call_ns,
-            page_fault_ns: Some(self.fault_ns),
-        }
+            page_fault_ns: self.fault_ns,
+        };
+        (calibration, tids)
     }
 }
 
@@ -72,21 +78,16 @@ fn per_unit(units: u32, mut unit: impl FnMut()) -> f64 {
     begun.elapsed().as_nanos() as f64 / f64::from(units)
 }
 
-/// First touch of fresh pages.
-fn fault_ns() -> f64 {
-    let page = rustix::param::page_size();
-    let mut memory: Vec<u8> = vec![0; page * (PAGES as usize + 1)];
-    let begun = Instant::now();
-    for byte in memory.iter_mut().skip(page).step_by(page) {
-        *byte = 1;
-    }
-    let elapsed = begun.elapsed().as_nanos() as f64;
-    std::hint::black_box(&memory);
-    elapsed / f64::from(PAGES)
+/// First touch of a fresh page.
+fn fault_ns() -> Option<f64> {
+    let ns = (0..REPETITIONS)
+        .filter_map(|_| touch_fresh_pages(PAGES).ok())
+        .min()?;
+    Some(ns as f64 / PAGES as f64)
 }
 
-/// Two threads on one CPU that wake each other through pipes.
-fn round_trip_ns() -> Option<f64> {
+/// Two threads on one CPU that wake each other through pipes; with the id of the second.
+fn round_trip() -> Option<(f64, u32)> {
     let (mut here, mut there_out) = std::io::pipe().ok()?;
     let (mut there, mut here_out) = std::io::pipe().ok()?;
     let ours = sched_getaffinity(None).ok()?;
@@ -97,6 +98,7 @@ fn round_trip_ns() -> Option<f64> {
     let echo = std::thread::spawn(move || {
         let mut byte = [0];
         while there.read_exact(&mut byte).is_ok() && there_out.write_all(&byte).is_ok() {}
+        rustix::thread::gettid()
     });
     let mut worked = true;
     let ns = least(|| {
@@ -107,12 +109,13 @@ fn round_trip_ns() -> Option<f64> {
     });
     drop(here_out);
     let _back = sched_setaffinity(None, &ours);
-    (echo.join().is_ok() && worked).then_some(ns)
+    let tid = echo.join().ok()?.as_raw_nonzero().get().cast_unsigned();
+    worked.then_some((ns, tid))
 }
 
 const REPETITIONS: u32 = 5;
 const CALLS: u32 = 2_000;
-const PAGES: u32 = 256;
+const PAGES: usize = 256;
 const ROUND_TRIPS: u32 = 300;
 
 #[cfg(test)]
@@ -123,9 +126,10 @@ mod tests {
     #[test]
     fn measures_without_probes() {
         let bare = Bare::measure(Detail::Sched);
-        assert!(bare.call_ns > 0.0 && bare.nonexistent_call_ns > 0.0 && bare.fault_ns > 0.0);
+        assert!(bare.call_ns > 0.0 && bare.nonexistent_call_ns > 0.0 && bare.fault_ns > Some(0.0));
         assert!(bare.round_trip_ns.is_some_and(|ns| ns > bare.call_ns));
-        let calibration = bare.compare();
+        let (calibration, tids) = bare.compare();
+        assert!(tids.len() >= 2);
         assert!(calibration.probe_ns_per_call >= 0.0);
         assert!(calibration.probe_ns_per_switch.is_some_and(|ns| ns >= 0.0));
     }

@@ -8,9 +8,9 @@ use std::collections::BTreeSet;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 
 use profiler_common::{
-    ASLEEP, EVENTFD, FILE, FUTEX_SPLIT, Kind, NATIVE_ROWS, OTHER, OUTSIDE_ROW, PIPE, RUNNABLE,
-    RUNNING, SOCKET, futex_object, label_of, label_of_sleep, one_thread, pack_segment, pack_start,
-    segment_state, split_row,
+    ASLEEP, EVENTFD, FILE, FUTEX_SPLIT, Kind, NATIVE_ROWS, OTHER, OUTSIDE_ROW, PIPE, RUNNING,
+    SOCKET, futex_object, label_of, label_of_sleep, one_thread, pack_segment, pack_start,
+    split_row,
 };
 
 use crate::processes::{self, CurrentCall, Descriptor};
@@ -32,28 +32,30 @@ pub(crate) fn give(pids: &BTreeSet<u32>, tables: &Tables<'_>, clock: impl Fn() -
     }
 }
 
-/// Takes the state of every thread of a process back: it is no target any more.
-pub(crate) fn take_back(pid: u32, tables: &Tables<'_>, now_ns: u64) {
-    for tid in processes::tids(pid) {
-        let (Some(segment), Some(start)) = (
+/// Forgets everything that these threads, which are no targets any more, and no others have done:
+/// before the first target is set.
+pub(crate) fn forget(tids: &[u32], tables: &Tables<'_>, now_ns: u64) {
+    for &tid in tids {
+        if let (Some(segment), Some(start)) = (
             tables.segments.get(tid as usize),
             tables.starts.get(tid as usize),
-        ) else {
-            continue;
-        };
-        let row = row_of(start.0.swap(0, AcqRel));
-        let packed = segment.0.swap(0, AcqRel);
-        if packed == 0 {
-            continue;
+        ) {
+            segment.0.store(0, Relaxed);
+            start.0.store(0, Relaxed);
         }
-        match segment_state(packed) {
-            RUNNABLE => relabel(tables, one_thread(0), 0, now_ns),
-            ASLEEP => relabel(tables, sleeper(row), 0, now_ns),
-            _ => {}
-        }
-        tables.lives.ended.fetch_add(1, Relaxed);
-        tables.lives.ended_ns.fetch_add(now_ns, Relaxed);
     }
+    let lives = tables.lives;
+    for counter in [
+        &lives.began,
+        &lives.began_ns,
+        &lives.born,
+        &lives.ended,
+        &lives.ended_ns,
+    ] {
+        counter.store(0, Relaxed);
+    }
+    tables.label_clock.threads.store(0, Relaxed);
+    start_label_clock(tables, now_ns);
 }
 
 fn give_one(pid: u32, tid: u32, is_32_bit: bool, tables: &Tables<'_>, clock: impl Fn() -> u64) {
@@ -118,14 +120,6 @@ pub(crate) fn row_of_call(pid: u32, nr: u32, arguments: [u64; 2], is_32_bit: boo
         },
         Kind::Futex => split_row(FUTEX_SPLIT, futex_object(arguments[1])),
         _ => nr,
-    }
-}
-
-fn row_of(start: u64) -> u32 {
-    if start == 0 {
-        OUTSIDE_ROW
-    } else {
-        profiler_common::start_row(start)
     }
 }
 

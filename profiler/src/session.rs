@@ -37,6 +37,8 @@ pub struct Session {
 
 #[derive(Debug)]
 struct OpenWindow {
+    /// That the target may run on.
+    cpus: Vec<u32>,
     start: Edge,
     last: Snapshot,
     /// Whether a call of the warm-up may have been on its way at the start.
@@ -93,8 +95,9 @@ impl Session {
     pub fn open(&mut self, quiet: bool) -> Result<u64, ProfilerError> {
         self.tick();
         let own_cpu_ns = own_cpu_ns();
+        let cpus = cpus::allowed(&self.tracked.alive());
         if self.config.detail >= Detail::Sched {
-            cpus::visit(&cpus::allowed(&self.tracked.alive()));
+            cpus::visit(&cpus);
         }
         let (snapshot, was_quiet) = self.snapshot_when(quiet);
         let last = snapshot.clone();
@@ -104,6 +107,7 @@ impl Session {
         let in_flight = self.in_flight();
         self.window = Some(OpenWindow {
             last,
+            cpus,
             start,
             was_quiet,
             slices: Vec::new(),
@@ -165,7 +169,7 @@ impl Session {
             follow: self.config.follow,
             group_by: self.config.group_by,
             thread_names: self.thread_names(&alive),
-            cpus: cpus::allowed(&alive),
+            cpus: window.cpus,
             missing: self.source.missing().to_vec(),
             calibration: self.calibration,
             was_quiet: window.was_quiet && was_quiet,
@@ -253,9 +257,11 @@ impl Session {
         let own = std::process::id();
         let tables = self.source.tables();
         tables.set_flags(own, TARGET);
-        let calibration = bare.compare();
+        let (calibration, tids) = bare.compare();
         tables.set_flags(own, 0);
-        first_states::take_back(own, &tables, clock_ns());
+        // A program that saw the flag has ended when its CPU has switched.
+        cpus::visit(&cpus::allowed(&BTreeSet::from([own])));
+        first_states::forget(&tids, &tables, clock_ns());
         tables.forget_extremes();
         calibration
     }

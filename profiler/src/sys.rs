@@ -7,12 +7,13 @@ use std::os::fd::AsFd;
 use std::ptr::NonNull;
 
 use std::sync::atomic::AtomicU64;
+use std::time::Instant;
 
 use profiler_common::{
     CountRow, CpuRow, EndRow, ErrnoRow, Events, GroupEntry, LabelClock, Lives, SegmentSlot,
     SplitRow, StartSlot, TargetEntry, TimeRow, UnknownEntry, WaitRow,
 };
-use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 
 /// A type of which any bytes are a value, made of atomics only, so that the kernel may write it
 /// while it is read.
@@ -128,6 +129,25 @@ pub fn process_cpu_ns(pid: u32) -> Option<u64> {
     let seconds = u64::try_from(time.tv_sec).ok()?;
     let nanoseconds = u64::try_from(time.tv_nsec).ok()?;
     Some(seconds * 1_000_000_000 + nanoseconds)
+}
+
+/// How long the first touch of this many fresh pages takes, one byte each, ns.
+pub(crate) fn touch_fresh_pages(pages: usize) -> io::Result<u64> {
+    let page = rustix::param::page_size();
+    let bytes = pages * page;
+    let protection = ProtFlags::READ | ProtFlags::WRITE;
+    // SAFETY: a fresh private mapping, of no memory of ours.
+    let first =
+        unsafe { mmap_anonymous(std::ptr::null_mut(), bytes, protection, MapFlags::PRIVATE)? };
+    let begun = Instant::now();
+    for index in 0..pages {
+        // SAFETY: inside the mapping, which nobody else knows.
+        unsafe { first.cast::<u8>().add(index * page).write_volatile(1) };
+    }
+    let elapsed = begun.elapsed();
+    // SAFETY: the whole mapping, to which no reference exists.
+    unsafe { munmap(first, bytes)? };
+    Ok(u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX))
 }
 
 /// Makes a call with a number that no kernel knows: what is left is entry and exit.

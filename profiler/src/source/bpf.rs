@@ -327,8 +327,8 @@ fn programs(detail: Detail) -> Vec<(&'static str, &'static str)> {
 /// Programs of detail `sched` beside those on interrupts, which come first: what they count is taken
 /// out of what the others do.
 const SCHED_PROGRAMS: [(&str, &str); 11] = [
-    (program::SOFTIRQ_ENTRY, "softirq_entry"),
     (program::SOFTIRQ_EXIT, "softirq_exit"),
+    (program::SOFTIRQ_ENTRY, "softirq_entry"),
     (program::PAGE_FAULT, "page_fault_user"),
     (program::SCHED_MIGRATE, "sched_migrate_task"),
     (program::SCHED_FORK, "sched_process_fork"),
