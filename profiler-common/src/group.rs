@@ -40,8 +40,8 @@ pub const GROUP_THREAD: u8 = 2;
 
 /// Packs a thread (0 by process), its process and a row; never zero.
 #[inline]
-pub const fn group_key(tid: u32, tgid: u32, row: u32) -> u64 {
-    (1 << 63) | ((tid as u64) << TID_SHIFT) | ((tgid as u64) << ROW_BITS) | row as u64
+pub const fn group_key(thread: u32, process: u32, row: u32) -> u64 {
+    (1 << 63) | ((thread as u64) << THREAD_SHIFT) | ((process as u64) << ROW_BITS) | row as u64
 }
 
 /// Thread, process and row of a key; `None` for a free entry.
@@ -49,9 +49,9 @@ pub const fn group_key_parts(key: u64) -> Option<(u32, u32, u32)> {
     if key == 0 {
         return None;
     }
-    let tid = (key >> TID_SHIFT) as u32 & ID_MASK;
-    let tgid = (key >> ROW_BITS) as u32 & ID_MASK;
-    Some((tid, tgid, key as u32 & ((1 << ROW_BITS) - 1)))
+    let thread = (key >> THREAD_SHIFT) as u32 & ID_MASK;
+    let process = (key >> ROW_BITS) as u32 & ID_MASK;
+    Some((thread, process, key as u32 & ((1 << ROW_BITS) - 1)))
 }
 
 /// Where the search for a key begins.
@@ -64,7 +64,7 @@ pub const fn group_hash(key: u64) -> u32 {
 const ROW_BITS: u32 = 11;
 const ID_BITS: u32 = 22;
 const ID_MASK: u32 = (1 << ID_BITS) - 1;
-const TID_SHIFT: u32 = ROW_BITS + ID_BITS;
+const THREAD_SHIFT: u32 = ROW_BITS + ID_BITS;
 
 const _: () = assert!(crate::ROWS <= 1 << ROW_BITS);
 const _: () = assert!(size_of::<GroupEntry>() == 64);

@@ -118,8 +118,9 @@ pub const NR_CLOSE: u32 = 3;
 /// What of a futex call's second argument is the operation.
 pub const FUTEX_COMMAND_MASK: u64 = 0x7f;
 
-/// What a futex call does, by its operation (include/uapi/linux/futex.h): WAIT, LOCK_PI, WAIT_BITSET,
-/// WAIT_REQUEUE_PI and LOCK_PI2 wait; WAKE, WAKE_OP, UNLOCK_PI and WAKE_BITSET wake.
+/// What a futex call does, by its operation (include/uapi/linux/futex.h): `WAIT`, `LOCK_PI`,
+/// `WAIT_BITSET`, `WAIT_REQUEUE_PI` and `LOCK_PI2` wait; `WAKE`, `WAKE_OP`, `UNLOCK_PI` and
+/// `WAKE_BITSET` wake.
 #[inline]
 pub const fn futex_object(operation: u64) -> u32 {
     const WAITS: u64 = 1 << 0 | 1 << 6 | 1 << 9 | 1 << 11 | 1 << 13;
@@ -322,8 +323,8 @@ mod tests {
         assert!(seen.iter().all(|&seen| seen));
     }
 
-    /// The commands of include/uapi/linux/futex.h, with and without FUTEX_PRIVATE_FLAG (128) and
-    /// FUTEX_CLOCK_REALTIME (256).
+    /// The commands of include/uapi/linux/futex.h, with and without `FUTEX_PRIVATE_FLAG` (128) and
+    /// `FUTEX_CLOCK_REALTIME` (256).
     #[test]
     fn futex_operations() {
         for (command, object) in [

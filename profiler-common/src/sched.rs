@@ -211,7 +211,7 @@ pub struct Lives {
 
 const _: () = assert!(size_of::<SegmentSlot>() == 8);
 const _: () = assert!(size_of::<SplitRow>() == 40);
-const _: () = assert!(size_of::<CpuRow>() == 576 && size_of::<CpuRow>() % 64 == 0);
+const _: () = assert!(size_of::<CpuRow>() == 9 * 64);
 const _: () = assert!(size_of::<LabelClock>() == 56);
 const _: () = assert!(size_of::<Lives>() == 40);
 

@@ -12,6 +12,10 @@ use crate::sys::{nonexistent_call, touch_fresh_pages};
 
 /// Times without probes, ns.
 #[derive(Clone, Copy, Debug)]
+#[expect(
+    clippy::struct_field_names,
+    reason = "the unit ends each name, as everywhere"
+)]
 pub(crate) struct Bare {
     call_ns: f64,
     nonexistent_call_ns: f64,

@@ -115,7 +115,7 @@ impl ClosedWindow {
             .calibration
             .and_then(|calibration| calibration.page_fault_ns);
         states.threads.page_fault_ns_estimate =
-            fault_ns.map(|ns| (ns * states.threads.page_faults as f64) as u64);
+            fault_ns.map(|ns| whole(ns * states.threads.page_faults as f64));
         Some(states)
     }
 
@@ -165,7 +165,7 @@ impl ClosedWindow {
                 let per_switch = calibration.probe_ns_per_switch.unwrap_or(0.0);
                 let ns =
                     calibration.probe_ns_per_call * calls as f64 + per_switch * switches as f64;
-                ns as u64
+                whole(ns)
             }),
             bpf_run_ns: run(|(ns, _)| ns),
             bpf_runs: run(|(_, runs)| runs),
@@ -259,6 +259,16 @@ fn events_per_call(detail: Detail) -> u64 {
         Detail::Floor | Detail::Times | Detail::Sched => 2,
         Detail::Counts => 1,
     }
+}
+
+/// Rounds an estimate, which is far below 2^53 and not negative.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a cast saturates, and so large an estimate would be nonsense anyway"
+)]
+fn whole(ns: f64) -> u64 {
+    ns.round() as u64
 }
 
 fn copy_ns(snapshot: &Snapshot) -> u64 {

@@ -149,7 +149,7 @@ fn parse_list(text: &str) -> BTreeSet<u32> {
     ranges.flat_map(|(first, last)| first..=last).collect()
 }
 
-/// CONFIG_NR_CPUS of the largest distribution kernels.
+/// `CONFIG_NR_CPUS` of the largest distribution kernels.
 const MOST_CPUS: u32 = 8_191;
 
 #[cfg(test)]

@@ -79,13 +79,13 @@ pub(crate) fn between<F: Fn(u32) -> Option<(u32, bool)>>(
     add(to, |value| value);
     add(from, u64::wrapping_neg);
     let mut groups: BTreeMap<GroupName, BTreeMap<u32, Counters>> = BTreeMap::new();
-    for ((tid, tgid, row), counters) in sums {
+    for ((tid, pid, row), counters) in sums {
         let counters = counters.clamped();
-        if counters == Counters::default() || tgid == std::process::id() {
+        if counters == Counters::default() || pid == std::process::id() {
             continue;
         }
         let rows = groups
-            .entry(GroupName::new(by, tid, tgid, &known))
+            .entry(GroupName::new(by, tid, pid, &known))
             .or_default();
         rows.entry(row).or_default().add(&counters, |value| value);
     }
@@ -117,23 +117,23 @@ struct GroupName {
 }
 
 impl GroupName {
-    fn new(by: GroupBy, tid: u32, tgid: u32, known: impl Fn(u32) -> Option<String>) -> Self {
+    fn new(by: GroupBy, tid: u32, pid: u32, known: impl Fn(u32) -> Option<String>) -> Self {
         match by {
             GroupBy::Process => Self {
-                id: Some(tgid),
-                pid: Some(tgid),
-                comm: known(tgid),
+                id: Some(pid),
+                pid: Some(pid),
+                comm: known(pid),
             },
             GroupBy::Thread => Self {
                 id: Some(tid),
-                pid: Some(tgid),
+                pid: Some(pid),
                 comm: known(tid),
             },
             // A thread that ended unseen goes with its process.
             GroupBy::Comm => Self {
                 id: None,
                 pid: None,
-                comm: known(tid).or_else(|| known(tgid)),
+                comm: known(tid).or_else(|| known(pid)),
             },
         }
     }

@@ -26,6 +26,7 @@
 #![warn(missing_docs)]
 #![deny(unsafe_code)]
 
+mod attaching;
 mod btf;
 mod calibration;
 mod cgroup;

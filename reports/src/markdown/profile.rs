@@ -5,7 +5,7 @@ use recording::Recording;
 use super::document::{Document, Priority};
 use super::escape::escape;
 use crate::layout::Footer;
-use crate::view::{self, profile as view_of};
+use crate::view::{self, profile as view_of, threads};
 
 /// Renders a profile.
 pub fn profile(recording: &Recording, end: &Footer) -> String {
@@ -28,9 +28,21 @@ pub fn profile(recording: &Recording, end: &Footer) -> String {
     document.list(Priority::Caveats, &top);
     if let Some(profile) = profile {
         document.table(Priority::Tables, &view_of::totals_table(profile));
+        let time = threads::terms(profile);
+        if !time.rows.is_empty() {
+            document.table(Priority::Tables, &time);
+            document.details("time by call", &threads::calls(profile, usize::MAX));
+        }
+        let groups = threads::groups(profile, GROUP_ROWS);
+        if !groups.rows.is_empty() {
+            document.table(Priority::Tables, &groups);
+        }
         document.details("per second", &view_of::rates(profile, usize::MAX));
     }
     document.text(&escape(&view::machine(&recording.host)));
     document.footer(end);
     document.render()
 }
+
+/// Processes or threads that are shown; the recording has all.
+const GROUP_ROWS: usize = 50;

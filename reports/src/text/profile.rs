@@ -4,7 +4,7 @@ use recording::Recording;
 
 use super::{footer, lines, strace, table};
 use crate::layout::{Footer, Style, Tone};
-use crate::view::{self, profile as view_of};
+use crate::view::{self, profile as view_of, threads};
 
 /// Renders a profile.
 pub fn profile(recording: &Recording, style: &Style, end: &Footer) -> String {
@@ -30,9 +30,15 @@ pub fn profile(recording: &Recording, style: &Style, end: &Footer) -> String {
     all.extend(view::warnings(recording));
     all.extend(view::not_measured(recording, &[]));
     text.push_str(&lines(style, &all));
-    let rates = view_of::rates(profile, RATE_ROWS);
-    if !rates.rows.is_empty() {
-        text.push_str(&table(rates));
+    for part in [
+        view_of::rates(profile, RATE_ROWS),
+        threads::terms(profile),
+        threads::calls(profile, RATE_ROWS),
+        threads::groups(profile, GROUP_ROWS),
+    ] {
+        if !part.rows.is_empty() {
+            text.push_str(&table(part));
+        }
     }
     text.push_str(&footer(style, end));
     text
@@ -40,3 +46,5 @@ pub fn profile(recording: &Recording, style: &Style, end: &Footer) -> String {
 
 /// Calls in the table of rates; the first table has them all.
 const RATE_ROWS: usize = 20;
+/// Processes or threads that are shown; the recording has all.
+const GROUP_ROWS: usize = 20;

@@ -128,11 +128,7 @@ struct Widths {
 
 impl Widths {
     fn of(rows: &[Row], total: f64, calls: u64, errors: u64) -> Self {
-        let longest_mean = rows
-            .iter()
-            .map(|row| row.micros_per_call())
-            .max()
-            .unwrap_or(0);
+        let longest_mean = rows.iter().map(Row::micros_per_call).max().unwrap_or(0);
         let longest_name = rows
             .iter()
             .map(|row| row.name.chars().count())

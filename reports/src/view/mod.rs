@@ -8,6 +8,7 @@ pub(crate) mod judgement;
 pub(crate) mod load;
 pub(crate) mod profile;
 pub(crate) mod syscalls;
+pub(crate) mod threads;
 
 use recording::{Host, NotMeasured, Recording, Warning};
 

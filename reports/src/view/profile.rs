@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use recording::{Abi, CallRow, Detail, InFlightCall, LostClass, Profile, Recording, TimeStats};
 
 use super::compare::range;
-use super::{ABSENT, Line, Table, name, or_absent, sentence};
+use super::{ABSENT, Line, Table, name, or_absent, sentence, threads};
 use crate::figures::{bytes, counted, grouped, micros, percent, rate, span};
 use crate::layout::{Tone, WRITES};
 
@@ -42,6 +42,7 @@ pub(crate) fn lines(profile: &Profile) -> Vec<Line> {
     ));
     lines.extend(never_returned(profile));
     lines.push(cpu(profile));
+    lines.extend(threads::lines(profile));
     lines.push(cost(profile));
     lines.push(lost(profile));
     lines.push(processes(profile));
@@ -269,13 +270,19 @@ fn waits(profile: &Profile) -> Vec<Line> {
             if let Some((low, high)) = wait.events_per_wake.quantile_range(0.5) {
                 write!(text, " (median {})", range(low, high)).expect(WRITES);
             }
-            write!(
-                text,
-                ", {} without an event, {} interrupted",
-                grouped(wait.timeouts),
-                grouped(wait.interrupted)
-            )
-            .expect(WRITES);
+            if let Some(truncated) = wait.truncated.filter(|&truncated| truncated > 0) {
+                write!(
+                    text,
+                    ", {} with all that there was room for",
+                    grouped(truncated)
+                )
+                .expect(WRITES);
+            }
+            write!(text, ", {} without an event", grouped(wait.timeouts)).expect(WRITES);
+            if let Some(polls) = wait.polls.filter(|&polls| polls > 0) {
+                write!(text, " ({} that did not wait)", grouped(polls)).expect(WRITES);
+            }
+            write!(text, ", {} interrupted", grouped(wait.interrupted)).expect(WRITES);
             if let Some(ns) = wait.ns_total {
                 write!(text, ", {} inside", span(ns as f64)).expect(WRITES);
             }
@@ -351,16 +358,50 @@ fn cpu(profile: &Profile) -> Line {
 
 fn cost(profile: &Profile) -> Line {
     let cost = &profile.cost;
-    Line::new(
-        "our cost",
-        format!(
-            "{} program runs on the target's calls, reader {} CPU, maps {}, attached in {}",
-            grouped(cost.target_events),
-            span(cost.reader_cpu_ns as f64),
-            bytes(cost.map_bytes as f64),
-            span(cost.attach_ns as f64)
-        ),
+    let mut text = format!(
+        "{} program runs on the target's calls",
+        grouped(cost.target_events)
+    );
+    if cost.sched_events > 0 {
+        write!(
+            text,
+            ", {} on switches and interrupts",
+            grouped(cost.sched_events)
+        )
+        .expect(WRITES);
+    }
+    if let (Some(calibration), Some(ns)) = (&cost.calibration, cost.target_ns_estimate) {
+        write!(
+            text,
+            ", about {} of the target ({} ns per call",
+            span(ns as f64),
+            rate(calibration.probe_ns_per_call)
+        )
+        .expect(WRITES);
+        if let Some(per_switch) = calibration.probe_ns_per_switch {
+            write!(text, ", {} per switch", rate(per_switch)).expect(WRITES);
+        }
+        text.push_str(", measured at start)");
+    }
+    if let Some(ns) = cost.bpf_run_ns {
+        let runs = cost.bpf_runs.unwrap_or(0);
+        write!(
+            text,
+            "; the kernel says {} in {} runs for all processes",
+            span(ns as f64),
+            grouped(runs)
+        )
+        .expect(WRITES);
+    }
+    write!(
+        text,
+        "; reader {} CPU, maps {}, attached in {}",
+        span(cost.reader_cpu_ns as f64),
+        bytes(cost.map_bytes as f64),
+        span(cost.attach_ns as f64)
     )
+    .expect(WRITES);
+    Line::new("our cost", text)
 }
 
 fn lost(profile: &Profile) -> Line {
