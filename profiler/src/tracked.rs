@@ -132,6 +132,9 @@ impl Tracked {
                 threads: process.threads,
                 container: process.container.clone(),
                 ended: process.ended,
+                target: None,
+                ns_pid: None,
+                parent: None,
             });
         }
         (processes, cpu_ns)
