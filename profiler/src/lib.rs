@@ -42,10 +42,11 @@ mod source;
 mod sys;
 mod target;
 mod tracked;
+mod unit;
 
 pub use btf::BtfError;
 pub use config::{Config, Limits};
-pub use error::{PortOwner, ProfilerError};
+pub use error::{InnerProcess, PortOwner, ProfilerError};
 pub use session::{Session, can_measure};
 pub use source::{bpf_object_sha256, loaded_programs};
 pub use sys::process_cpu_ns;

@@ -1,9 +1,11 @@
 //! A profile from attach to detach: who is counted, and the windows that are measured.
 
-use std::collections::BTreeSet;
+mod membership;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use profiler_common::{PENDING, TARGET};
+use profiler_common::TARGET;
 use recording::{Abi, Detail, Profile, ProfileSlice};
 use rustix::thread::CapabilitySet;
 use rustix::time::{ClockId, clock_gettime};
@@ -11,12 +13,11 @@ use rustix::time::{ClockId, clock_gettime};
 use crate::closed_window::{ClosedWindow, slice_between};
 use crate::delta::RowNames;
 use crate::in_flight::InFlight;
-use crate::processes::{self, ProcessInfo};
 use crate::snapshot::{Snapshot, number_of_row};
 use crate::source::{Bpf, CounterSource, LoadPlan, Tables};
 use crate::sys::process_cpu_ns;
-use crate::tracked::{Joined, Tracked};
-use crate::{Config, ProfilerError, Target, privileges};
+use crate::tracked::Tracked;
+use crate::{Config, ProfilerError, privileges};
 
 /// An attached profiler. Dropping it detaches the programs.
 #[derive(Debug)]
@@ -49,7 +50,7 @@ impl Session {
         }
         privileges::require_initial_pid_namespace()?;
         // Before anything is loaded: a mistyped port should cost nothing.
-        let roots = resolve(&config.targets)?;
+        let roots = membership::resolve(&config.targets)?;
         let source = Bpf::load(&plan(&config)?)?;
         let mut session = Self::over(config, Box::new(source));
         session.begin(&roots)?;
@@ -59,9 +60,9 @@ impl Session {
 
     fn over(config: Config, source: Box<dyn CounterSource>) -> Self {
         Self {
+            tracked: Tracked::new(&config.targets),
             config,
             source,
-            tracked: Tracked::default(),
             window: None,
             attach_ns: 0,
             last_events: (0, 0),
@@ -101,6 +102,11 @@ impl Session {
     /// the name of one that ends unseen is not known.
     pub fn tick(&mut self) {
         self.rescan_open_ended();
+        self.take_events();
+    }
+
+    /// Takes over what the programs saw, at the cost of two reads of memory where that is nothing.
+    fn take_events(&mut self) {
         let tables = self.source.tables();
         let events = (
             tables
@@ -162,7 +168,11 @@ impl Session {
 
     /// Whether every process of the target has ended; a name or a control group can gain others.
     pub fn target_ended(&mut self) -> bool {
-        self.tick();
+        self.take_events();
+        if !self.tracked.alive().is_empty() {
+            return false;
+        }
+        self.rescan_open_ended();
         self.tracked.alive().is_empty()
     }
 
@@ -171,79 +181,10 @@ impl Session {
         self.tracked.alive()
     }
 
-    /// Sets the flags of the targets, and of the descendants that they already have.
-    fn begin(&mut self, roots: &[(BTreeSet<u32>, u8)]) -> Result<(), ProfilerError> {
-        for (pids, flag) in roots {
-            for &pid in pids {
-                self.set_target(pid, *flag)?;
-            }
-        }
-        if self.config.follow {
-            self.add_descendants();
-        }
-        self.tracked.follow(&self.source.tables());
-        Ok(())
-    }
-
-    fn set_target(&mut self, pid: u32, flag: u8) -> Result<(), ProfilerError> {
-        let tables = self.source.tables();
-        if !tables.set_flags(pid, flag) {
-            let entries = tables.targets.len() * profiler_common::TARGETS_PER_ENTRY as usize;
-            return Err(ProfilerError::OutsideTable {
-                pid,
-                limit: u32::try_from(entries).unwrap_or(u32::MAX),
-            });
-        }
-        // It may have ended before the flag was there to be taken back at its end.
-        if ProcessInfo::of(pid).is_none_or(|info| info.is_zombie && info.threads <= 1) {
-            tables.set_flags(pid, 0);
-            return Err(ProfilerError::NoSuchProcess { pid });
-        }
-        self.tracked.add(pid, Joined::Found);
-        Ok(())
-    }
-
-    /// Children that were forked before their parent had its flag. A child that is forked later
-    /// gets its own from the programs, so the walk ends when it finds no new one.
-    fn add_descendants(&mut self) {
-        loop {
-            let tables = self.source.tables();
-            let is_target = |pid: u32| tables.flags(pid).unwrap_or(0) & TARGET != 0;
-            let alive = self.tracked.alive();
-            let roots = alive.into_iter().filter(|&pid| is_target(pid)).collect();
-            let family = processes::with_descendants(&roots, &processes::all());
-            let new: Vec<u32> = family
-                .into_iter()
-                .filter(|&pid| pid != std::process::id() && !is_target(pid))
-                .collect();
-            let mut added = false;
-            for pid in new {
-                // One that has just ended is no loss.
-                added |= self.set_target(pid, TARGET).is_ok();
-            }
-            if !added {
-                return;
-            }
-        }
-    }
-
-    fn rescan_open_ended(&mut self) {
-        let mut joined = false;
-        let open_ended = self
-            .config
-            .targets
-            .iter()
-            .filter(|target| target.is_open_ended());
-        let found: BTreeSet<u32> = open_ended.flat_map(Target::resolve_again).collect();
-        for pid in found {
-            if self.tracked.is_alive(pid) {
-                continue;
-            }
-            joined |= self.set_target(pid, TARGET).is_ok();
-        }
-        if joined && self.config.follow {
-            self.add_descendants();
-        }
+    /// They, each with the target that it belongs to (`port 80`), several joined by a comma: a child
+    /// has the target of its parent. `None` where the parent was gone before it was seen.
+    pub fn targets(&self) -> BTreeMap<u32, Option<String>> {
+        self.tracked.labels()
     }
 
     fn in_flight(&self) -> InFlight {
@@ -292,18 +233,6 @@ impl Session {
 pub fn can_measure(detail: Detail) -> Result<(), ProfilerError> {
     privileges::require_initial_pid_namespace()?;
     Bpf::load(&plan(&Config::new([], detail))?).map(drop)
-}
-
-/// The processes of each target with the flag that they get.
-fn resolve(targets: &[Target]) -> Result<Vec<(BTreeSet<u32>, u8)>, ProfilerError> {
-    let resolved = targets.iter().map(|target| {
-        let flag = match target {
-            Target::Pending(_) => PENDING,
-            Target::Cgroup(_) | Target::Comm(_) | Target::Pid(_) | Target::Port(_) => TARGET,
-        };
-        Ok((target.resolve()?, flag))
-    });
-    resolved.collect()
 }
 
 fn plan(config: &Config) -> Result<LoadPlan, ProfilerError> {
@@ -361,6 +290,7 @@ const QUIET_WITHIN: Duration = Duration::from_secs(1);
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Target;
     use crate::source::replay::{PID_MAX, Replay};
 
     /// `getppid`.
