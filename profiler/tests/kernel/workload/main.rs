@@ -86,7 +86,7 @@ fn calls(count: u64) {
 }
 
 fn threads(threads: u64, count: u64) {
-    let barrier = std::sync::Arc::new(raw::SpinBarrier::new(threads + 1));
+    let barrier = Arc::new(raw::SpinBarrier::new(threads + 1));
     for _ in 0..threads {
         let barrier = barrier.clone();
         std::thread::spawn(move || {
@@ -205,7 +205,7 @@ fn poll_forever() {
 
 /// Threads that end by themselves.
 fn exit_threads(threads: u64) {
-    let barrier = std::sync::Arc::new(raw::SpinBarrier::new(threads + 1));
+    let barrier = Arc::new(raw::SpinBarrier::new(threads + 1));
     let handles: Vec<_> = (0..threads)
         .map(|_| {
             let barrier = barrier.clone();
