@@ -74,8 +74,8 @@ pub enum ProfilerError {
     },
     /// A socket listens, but no process was seen to hold it.
     #[error(
-        "TCP port {port} is open, but no process was found to hold the socket: {reason}, or name \
-         the process with --pid"
+        "TCP port {port} is open, but no process was found to hold the socket: {reason}; or name the \
+         process with --pid"
     )]
     HiddenListener {
         /// What was asked for.

@@ -110,12 +110,10 @@ fn first_difference(old: &Value, again: &Value, path: &str) -> Option<String> {
             added.or_else(kept)
         }
         (Value::Array(old), Value::Array(again)) if old.len() == again.len() => {
-            let pairs = old.iter().zip(again).enumerate();
-            pairs
-                .filter_map(|(at, (old, again))| {
-                    first_difference(old, again, &format!("{path}[{at}]"))
-                })
-                .next()
+            let mut pairs = old.iter().zip(again).enumerate();
+            pairs.find_map(|(at, (old, again))| {
+                first_difference(old, again, &format!("{path}[{at}]"))
+            })
         }
         _ => (old != again).then(|| path.to_owned()),
     }
