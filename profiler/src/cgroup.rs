@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use procfs::process::Process;
+use procfs::process::{MountInfo, Process};
 
 use crate::ProfilerError;
 
@@ -31,6 +31,16 @@ pub(crate) fn members(folder: &Path) -> BTreeSet<u32> {
     members
 }
 
+/// Mount points of the hierarchies in which systemd puts each unit into a group: version 2, and its
+/// own of version 1, both where they are mounted side by side.
+pub(crate) fn systemd_mounts() -> Vec<PathBuf> {
+    let is_named = |info: &MountInfo| {
+        let name = info.super_options.get("name");
+        name.is_some_and(|name| name.as_deref() == Some("systemd"))
+    };
+    mounts_where(|info| info.fs_type == "cgroup2" || (info.fs_type == "cgroup" && is_named(info)))
+}
+
 fn folders_under(path: &Path, mounts: &[PathBuf]) -> Result<Vec<PathBuf>, ProfilerError> {
     let relative = path.strip_prefix("/").unwrap_or(path);
     let mut tried: Vec<PathBuf> = Vec::new();
@@ -52,13 +62,16 @@ fn folders_under(path: &Path, mounts: &[PathBuf]) -> Result<Vec<PathBuf>, Profil
 
 /// Mount points of all hierarchies, version 2 first.
 fn mounts() -> Vec<PathBuf> {
+    let mut mounts = mounts_where(|info| info.fs_type == "cgroup2");
+    mounts.extend(mounts_where(|info| info.fs_type == "cgroup"));
+    mounts
+}
+
+fn mounts_where(wanted: impl Fn(&MountInfo) -> bool) -> Vec<PathBuf> {
     let infos = Process::myself().and_then(|process| process.mountinfo());
     let infos = infos.map(|infos| infos.0).unwrap_or_default();
-    let of_type = |wanted: &'static str| {
-        let matching = infos.iter().filter(move |info| info.fs_type == wanted);
-        matching.map(|info| info.mount_point.clone())
-    };
-    of_type("cgroup2").chain(of_type("cgroup")).collect()
+    let matching = infos.into_iter().filter(wanted);
+    matching.map(|info| info.mount_point).collect()
 }
 
 const MEMBERS: &str = "cgroup.procs";

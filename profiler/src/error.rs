@@ -19,13 +19,24 @@ pub enum ProfilerError {
         name: String,
     },
     /// No target was named.
-    #[error("no target: name one with --pid, --port, --comm or --cgroup")]
+    #[error("no target: name one with --pid, --port, --comm, --unit or --cgroup")]
     NoTarget,
     /// There is no such process.
     #[error("no process has pid {pid}; `ps -e` lists them, and --comm finds them by name")]
     NoSuchProcess {
         /// What was asked for.
         pid: u32,
+    },
+    /// There is no such process, but in a PID namespace inside of ours there is.
+    #[error(
+        "no process has pid {pid} on this host, but inside of a container one has; choose with --pid{}",
+        Inner(.processes)
+    )]
+    InnerPid {
+        /// What was asked for.
+        pid: u32,
+        /// Who has the id in a PID namespace of its own.
+        processes: Vec<InnerProcess>,
     },
     /// The process has ended and waits for its parent.
     #[error(
@@ -69,12 +80,14 @@ pub enum ProfilerError {
     },
     /// A socket listens, but no process was seen to hold it.
     #[error(
-        "TCP port {port} is open, but no process was found to hold the socket; \
-         run as root, and without hidepid on /proc, or name the process with --pid"
+        "TCP port {port} is open, but no process was found to hold the socket: {reason}; or name the \
+         process with --pid"
     )]
     HiddenListener {
         /// What was asked for.
         port: u16,
+        /// What was seen, and the remedy.
+        reason: String,
     },
     /// Several unrelated processes listen on the port.
     #[error(
@@ -123,6 +136,38 @@ pub enum ProfilerError {
         /// The folder.
         path: PathBuf,
     },
+    /// There is no control group of the unit.
+    #[error("no unit {unit} runs{}{}", Units(.similar), Systemd { unit, looked_in, runs: *.systemd_runs })]
+    NoSuchUnit {
+        /// What was asked for, with its suffix.
+        unit: String,
+        /// The hierarchies that were searched.
+        looked_in: Vec<PathBuf>,
+        /// Units that run and resemble it.
+        similar: Vec<String>,
+        /// Whether this system was booted with systemd.
+        systemd_runs: bool,
+    },
+    /// No process is in the control group of the unit.
+    #[error(
+        "unit {unit} has no process: control group {} is empty; \
+         `systemctl status {unit}` says why, and --wait waits for one",
+        .path.display()
+    )]
+    EmptyUnit {
+        /// What was asked for.
+        unit: String,
+        /// Its control group.
+        path: PathBuf,
+    },
+    /// Several users run a unit of the name.
+    #[error("several users run a unit {unit}; choose with --cgroup{}", Groups(.groups))]
+    AmbiguousUnit {
+        /// What was asked for, with its suffix.
+        unit: String,
+        /// Their control groups.
+        groups: Vec<PathBuf>,
+    },
     /// This build has no eBPF object for the machine.
     #[error("not measured: no object for {arch}")]
     NoObject {
@@ -168,6 +213,17 @@ pub enum ProfilerError {
         /// What was seen, and the remedy.
         reason: String,
     },
+    /// This process may not open more files.
+    #[error(
+        "too many open files to {attempt}: this process may have {limit}; \
+         raise the limit (ulimit -n 1024, or LimitNOFILE=1024 in the unit file)"
+    )]
+    TooManyFiles {
+        /// What could not be done.
+        attempt: String,
+        /// The soft limit.
+        limit: String,
+    },
     /// The kernel did not accept the object or a program.
     #[error("the kernel refused {what}: {cause}")]
     Refused {
@@ -201,12 +257,49 @@ pub enum ProfilerError {
 }
 
 impl ProfilerError {
+    /// Whether the target may still appear: it is not there, and nothing else is wrong.
+    pub fn is_absence(&self) -> bool {
+        matches!(
+            self,
+            Self::NoSuchProcess { .. }
+                | Self::InnerPid { .. }
+                | Self::NobodyListens { .. }
+                | Self::NoSuchComm { .. }
+                | Self::NoSuchCgroup { .. }
+                | Self::EmptyCgroup { .. }
+                | Self::NoSuchUnit { .. }
+                | Self::EmptyUnit { .. }
+        )
+    }
+
+    /// Why the kernel's type information could not be read.
+    pub(crate) fn reading_btf(path: &'static str, source: io::Error) -> Self {
+        match source.raw_os_error() {
+            Some(libc::EMFILE) => Self::too_many_files("read the kernel's type information"),
+            Some(libc::ENOENT) => Self::NoBtf { path, source },
+            _ => Self::Read {
+                path: path.into(),
+                source,
+            },
+        }
+    }
+
+    /// EMFILE, with the limit.
+    pub(crate) fn too_many_files(attempt: &str) -> Self {
+        let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+        Self::TooManyFiles {
+            attempt: attempt.to_owned(),
+            limit: limit.map_or_else(|| "unlimited".to_owned(), |limit| limit.to_string()),
+        }
+    }
+
     /// The exit code of `whyfast` for this error.
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::NoTarget
             | Self::NoSuchCall { .. }
             | Self::NoSuchProcess { .. }
+            | Self::InnerPid { .. }
             | Self::Thread { .. }
             | Self::Zombie { .. }
             | Self::OwnProcess { .. }
@@ -216,7 +309,10 @@ impl ProfilerError {
             | Self::ProxyListens { .. }
             | Self::NoSuchComm { .. }
             | Self::NoSuchCgroup { .. }
-            | Self::EmptyCgroup { .. } => exit_code::USAGE,
+            | Self::EmptyCgroup { .. }
+            | Self::NoSuchUnit { .. }
+            | Self::EmptyUnit { .. }
+            | Self::AmbiguousUnit { .. } => exit_code::USAGE,
             Self::NoObject { .. }
             | Self::ObjectVersion { .. }
             | Self::NoBtf { .. }
@@ -225,9 +321,11 @@ impl ProfilerError {
             | Self::NotPermitted { .. }
             | Self::OutsideTable { .. }
             | Self::Refused { .. } => exit_code::CANNOT_MEASURE,
-            Self::Read { .. } | Self::Map { .. } | Self::Drop(_) | Self::NotOpen => {
-                exit_code::FAILED
-            }
+            Self::Read { .. }
+            | Self::Map { .. }
+            | Self::Drop(_)
+            | Self::TooManyFiles { .. }
+            | Self::NotOpen => exit_code::FAILED,
         }
     }
 }
@@ -245,18 +343,108 @@ pub struct PortOwner {
     pub container: Option<String>,
 }
 
+/// A process that has an id in a PID namespace of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InnerProcess {
+    /// Process id in the initial PID namespace.
+    pub pid: u32,
+    /// Its name, control characters replaced.
+    pub comm: String,
+    /// Container or innermost control group, where it is not the root.
+    pub container: Option<String>,
+}
+
+struct Inner<'a>(&'a [InnerProcess]);
+
+impl fmt::Display for Inner<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(":")?;
+        for process in self.0 {
+            choice(f, process.pid, &process.comm, process.container.as_deref())?;
+        }
+        Ok(())
+    }
+}
+
 struct Choices<'a>(&'a [PortOwner]);
 
 impl fmt::Display for Choices<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(if self.0.is_empty() { "" } else { ":" })?;
         for owner in self.0 {
-            write!(f, "\n  --pid {}  {}", owner.pid, owner.comm)?;
-            if let Some(container) = &owner.container {
-                write!(f, "  in {container}")?;
-            }
+            choice(f, owner.pid, &owner.comm, owner.container.as_deref())?;
         }
         Ok(())
+    }
+}
+
+fn choice(
+    f: &mut fmt::Formatter<'_>,
+    pid: u32,
+    comm: &str,
+    container: Option<&str>,
+) -> fmt::Result {
+    write!(f, "\n  --pid {pid}  {comm}")?;
+    container.map_or(Ok(()), |container| write!(f, "  in {container}"))
+}
+
+struct Groups<'a>(&'a [PathBuf]);
+
+impl fmt::Display for Groups<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(":")?;
+        let mut groups = self.0.iter();
+        groups.try_for_each(|group| write!(f, "\n  --cgroup {}", group.display()))
+    }
+}
+
+struct Units<'a>(&'a [String]);
+
+impl fmt::Display for Units<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() {
+            return Ok(());
+        }
+        let listed = &self.0[..self.0.len().min(MOST_LISTED)];
+        write!(f, " ({}", listed.join(", "))?;
+        match self.0.len() - listed.len() {
+            0 if listed.len() == 1 => f.write_str(" does)"),
+            0 => f.write_str(" do)"),
+            more => write!(f, " and {more} more do)"),
+        }
+    }
+}
+
+/// Why a unit may not have been found, and what to do.
+struct Systemd<'a> {
+    unit: &'a str,
+    looked_in: &'a [PathBuf],
+    runs: bool,
+}
+
+impl fmt::Display for Systemd<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (unit, looked_in) = (self.unit, self.looked_in);
+        if looked_in.is_empty() {
+            f.write_str(": no hierarchy of control groups is mounted that systemd would use")?;
+        } else {
+            write!(
+                f,
+                ": no control group has its name under {}",
+                Paths(looked_in)
+            )?;
+        }
+        if self.runs {
+            write!(
+                f,
+                "; `systemctl status {unit}` says whether it should, and --wait waits for it"
+            )
+        } else {
+            f.write_str(
+                ", and this system was not booted with systemd (no /run/systemd/system); \
+                 name the target with --comm, --port, --pid or --cgroup",
+            )
+        }
     }
 }
 

@@ -26,7 +26,6 @@
 #![warn(missing_docs)]
 #![deny(unsafe_code)]
 
-mod attaching;
 mod btf;
 mod calibration;
 mod cgroup;
@@ -48,10 +47,11 @@ mod states;
 mod sys;
 mod target;
 mod tracked;
+mod unit;
 
 pub use btf::BtfError;
 pub use config::{Config, Limits};
-pub use error::{PortOwner, ProfilerError};
+pub use error::{InnerProcess, PortOwner, ProfilerError};
 pub use session::{Session, can_measure};
 pub use source::{bpf_object_sha256, loaded_programs};
 pub use sys::process_cpu_ns;

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use rustix::process::{Resource, getrlimit};
 use rustix::thread::{
     CapabilitySet, CapabilitySets, clear_ambient_capability_set,
     remove_capability_from_bounding_set, set_capabilities, set_no_new_privs,
@@ -54,42 +55,66 @@ pub(crate) fn require_initial_pid_namespace() -> Result<(), ProfilerError> {
 
 /// Explains EPERM of the `bpf` call by what this system shows.
 pub(crate) fn why_not_permitted() -> String {
+    let status = read("/proc/self/status").unwrap_or_default();
+    let seccomp = status
+        .lines()
+        .find_map(|line| line.strip_prefix("Seccomp:"));
     explain(&Evidence {
-        held: rustix::thread::capabilities(None)
-            .map_or(CapabilitySet::empty(), |held| held.effective),
+        held: held(),
+        in_initial_user_namespace: std::fs::read_link("/proc/self/ns/user")
+            .is_ok_and(|link| link.as_os_str() == INITIAL_USER_NAMESPACE),
         lockdown: read("/sys/kernel/security/lockdown"),
         unprivileged_bpf_disabled: read("/proc/sys/kernel/unprivileged_bpf_disabled"),
         lsm: read("/sys/kernel/security/lsm"),
+        seccomp: seccomp.is_some_and(|mode| mode.trim() == SECCOMP_MODE_FILTER),
+        kernel: kernel_version(&read("/proc/sys/kernel/osrelease").unwrap_or_default()),
+        memlock_bytes: getrlimit(Resource::Memlock).current,
     })
+}
+
+/// Explains that the sockets of processes could not be seen.
+pub(crate) fn why_hidden() -> String {
+    let missing = missing(held(), &TO_FIND);
+    if missing.is_empty() {
+        return "its process is hidden (mount /proc without hidepid), or has ended just now; try \
+                again"
+            .to_owned();
+    }
+    format!(
+        "missing {}, which looking into processes of other users takes; {REMEDY}",
+        missing.join(" and ")
+    )
 }
 
 struct Evidence {
     held: CapabilitySet,
+    in_initial_user_namespace: bool,
     lockdown: Option<String>,
     unprivileged_bpf_disabled: Option<String>,
     lsm: Option<String>,
+    /// Whether a seccomp filter stands before our calls.
+    seccomp: bool,
+    /// `None` where the release is no version.
+    kernel: Option<(u32, u32)>,
+    /// What may be locked in memory; `None`: any amount.
+    memlock_bytes: Option<u64>,
 }
 
 fn explain(evidence: &Evidence) -> String {
-    let admin = evidence.held.contains(CapabilitySet::SYS_ADMIN);
-    let missing: Vec<&str> = [
-        (CapabilitySet::BPF, "CAP_BPF"),
-        (CapabilitySet::PERFMON, "CAP_PERFMON"),
-    ]
-    .into_iter()
-    .filter(|(capability, _)| !admin && !evidence.held.contains(*capability))
-    .map(|(_, name)| name)
-    .collect();
-    if !missing.is_empty() {
-        let sysctl = evidence
-            .unprivileged_bpf_disabled
-            .as_ref()
-            .map(|value| format!(" (kernel.unprivileged_bpf_disabled is {value})"));
+    let missing = missing(evidence.held, &TO_ATTACH);
+    if !missing.is_empty() && !evidence.held.contains(CapabilitySet::SYS_ADMIN) {
+        let sysctl = evidence.unprivileged_bpf_disabled.as_ref();
+        let sysctl = sysctl.map(|value| format!(" (kernel.unprivileged_bpf_disabled is {value})"));
         return format!(
-            "missing {}{}; run as root: sudo whyfast profile ...",
+            "missing {}{}; {REMEDY}",
             missing.join(" and "),
             sysctl.unwrap_or_default(),
         );
+    }
+    if !evidence.in_initial_user_namespace {
+        return "the capabilities are those of a user namespace (a rootless container), which do \
+                not count here; run on the host, as root"
+            .to_owned();
     }
     if let Some(lockdown) = &evidence.lockdown
         && lockdown.contains("[confidentiality]")
@@ -99,15 +124,48 @@ fn explain(evidence: &Evidence) -> String {
              boot with lockdown=integrity or without lockdown"
         );
     }
-    let lsm = evidence
-        .lsm
-        .as_ref()
-        .map(|lsm| format!(" (active security modules: {lsm})"));
+    if let (Some(kernel), Some(bytes)) = (evidence.kernel, evidence.memlock_bytes)
+        && kernel < MEMCG_ACCOUNTS_MAPS
+        && bytes < ENOUGH_LOCKED_BYTES
+    {
+        return format!(
+            "this kernel counts eBPF maps as locked memory, of which {} KB are allowed; raise the \
+             limit (ulimit -l unlimited, or LimitMEMLOCK=infinity in the unit file), or give \
+             CAP_SYS_RESOURCE",
+            bytes / 1024
+        );
+    }
+    if evidence.seccomp {
+        return "the capabilities are there, but a seccomp filter of this container or unit \
+                refuses the bpf call; allow it (docker run --security-opt seccomp=unconfined, \
+                SystemCallFilter=bpf), or run outside"
+            .to_owned();
+    }
+    let lsm = evidence.lsm.as_ref().map_or_else(
+        || " (securityfs is not mounted, so they cannot be named)".to_owned(),
+        |lsm| format!(" (active: {lsm})"),
+    );
     format!(
-        "the capabilities are there, so a security module or a seccomp filter of this container \
-         refuses the bpf call{}; allow it, or run outside of the container",
-        lsm.unwrap_or_default(),
+        "the capabilities are there, so a security module refuses the bpf call{lsm}; allow it in \
+         its policy"
     )
+}
+
+fn held() -> CapabilitySet {
+    rustix::thread::capabilities(None).map_or(CapabilitySet::empty(), |held| held.effective)
+}
+
+fn missing(held: CapabilitySet, needed: &[(CapabilitySet, &'static str)]) -> Vec<&'static str> {
+    let missing = needed
+        .iter()
+        .filter(|(capability, _)| !held.contains(*capability));
+    missing.map(|&(_, name)| name).collect()
+}
+
+/// `6.1.0-18-cloud-amd64` is 6.1.
+fn kernel_version(release: &str) -> Option<(u32, u32)> {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit());
+    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
 }
 
 fn read(path: &str) -> Option<String> {
@@ -115,6 +173,26 @@ fn read(path: &str) -> Option<String> {
     Some(text.trim().to_owned())
 }
 
+/// What loading and attaching take.
+const TO_ATTACH: [(CapabilitySet, &str); 2] = [
+    (CapabilitySet::BPF, "CAP_BPF"),
+    (CapabilitySet::PERFMON, "CAP_PERFMON"),
+];
+/// What looking into processes of other users takes: their descriptors, namespaces and calls.
+const TO_FIND: [(CapabilitySet, &str); 2] = [
+    (CapabilitySet::SYS_PTRACE, "CAP_SYS_PTRACE"),
+    (CapabilitySet::DAC_READ_SEARCH, "CAP_DAC_READ_SEARCH"),
+];
+const REMEDY: &str = "run as root: sudo whyfast profile ..., or grant it to the program: sudo setcap \
+                      cap_bpf,cap_perfmon,cap_sys_ptrace,cap_dac_read_search+ep $(command -v whyfast)";
+/// Since 5.11 maps are charged to the control group instead.
+const MEMCG_ACCOUNTS_MAPS: (u32, u32) = (5, 11);
+/// More than all maps take where process ids go up to 4,194,304.
+const ENOUGH_LOCKED_BYTES: u64 = 256 << 20;
+/// `SECCOMP_MODE_FILTER` of `include/uapi/linux/seccomp.h`.
+const SECCOMP_MODE_FILTER: &str = "2";
+/// `PROC_USER_INIT_INO` of `include/linux/proc_ns.h`.
+const INITIAL_USER_NAMESPACE: &str = "user:[4026531837]";
 /// `PROC_PID_INIT_INO` of `include/linux/proc_ns.h`.
 const INITIAL_PID_NAMESPACE: &str = "pid:[4026531836]";
 
@@ -125,9 +203,13 @@ mod tests {
     fn evidence(held: CapabilitySet) -> Evidence {
         Evidence {
             held,
-            lockdown: Some("none integrity [confidentiality]".into()),
+            in_initial_user_namespace: true,
+            lockdown: None,
             unprivileged_bpf_disabled: Some("2".into()),
-            lsm: Some("lockdown,capability,yama".into()),
+            lsm: Some("capability,yama".into()),
+            seccomp: false,
+            kernel: Some((6, 1)),
+            memlock_bytes: Some(8 << 20),
         }
     }
 
@@ -135,19 +217,58 @@ mod tests {
     #[test]
     fn names_missing_capabilities() {
         let text = explain(&evidence(CapabilitySet::PERFMON));
-        assert_eq!(
-            text,
-            "missing CAP_BPF (kernel.unprivileged_bpf_disabled is 2); run as root: sudo whyfast \
-             profile ..."
+        let expected = "missing CAP_BPF (kernel.unprivileged_bpf_disabled is 2); run as root: sudo";
+        assert!(text.starts_with(expected), "{text}");
+        assert!(text.contains("setcap cap_bpf,cap_perfmon"), "{text}");
+        let text = explain(&evidence(CapabilitySet::BPF));
+        assert!(text.starts_with("missing CAP_PERFMON "), "{text}");
+        let text = explain(&evidence(CapabilitySet::empty()));
+        assert!(
+            text.starts_with("missing CAP_BPF and CAP_PERFMON "),
+            "{text}"
         );
     }
 
-    /// With all capabilities it is lockdown, and without lockdown a security module.
+    /// With all capabilities, each other cause is named in one line, the most certain one first.
     #[test]
-    fn names_lockdown_and_security_modules() {
-        let mut evidence = evidence(CapabilitySet::SYS_ADMIN);
-        assert!(explain(&evidence).contains("[confidentiality]"));
-        evidence.lockdown = None;
-        assert!(explain(&evidence).contains("lockdown,capability,yama"));
+    fn names_other_causes() {
+        type Change = fn(&mut Evidence);
+        let causes: [(Change, &str); 6] = [
+            (|_| (), "active: capability,yama"),
+            (|seen| seen.lsm = None, "securityfs is not mounted"),
+            (|seen| seen.seccomp = true, "seccomp filter"),
+            (|seen| seen.kernel = Some((5, 10)), "8192 KB are allowed"),
+            (
+                |seen| seen.lockdown = Some("none integrity [confidentiality]".into()),
+                "[confidentiality]",
+            ),
+            (
+                |seen| seen.in_initial_user_namespace = false,
+                "user namespace",
+            ),
+        ];
+        let mut seen = evidence(CapabilitySet::SYS_ADMIN);
+        for (change, expected) in causes {
+            change(&mut seen);
+            let text = explain(&seen);
+            assert!(text.contains(expected), "{expected}: {text}");
+            assert!(!text.contains('\n'), "{text}");
+        }
+    }
+
+    /// Integrity lockdown does not forbid anything that we do.
+    #[test]
+    fn integrity_lockdown_is_no_cause() {
+        let mut seen = evidence(CapabilitySet::SYS_ADMIN);
+        seen.lockdown = Some("none [integrity] confidentiality".into());
+        assert!(explain(&seen).contains("security module"));
+    }
+
+    /// Releases of distributions are versions, nonsense is not.
+    #[test]
+    fn reads_kernel_versions() {
+        assert_eq!(kernel_version("6.1.0-18-cloud-amd64"), Some((6, 1)));
+        assert_eq!(kernel_version("5.11-rc2"), Some((5, 11)));
+        assert_eq!(kernel_version("mine"), None);
     }
 }

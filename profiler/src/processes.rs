@@ -97,6 +97,13 @@ pub(crate) fn container(pid: u32) -> Option<String> {
     container_of_paths(&paths)
 }
 
+/// The ids of a process in the PID namespaces inside of ours that it lives in, the innermost last;
+/// none where it lives in ours.
+pub(crate) fn ids_in_namespaces(pid: u32) -> Vec<u32> {
+    let status = std::fs::read(format!("/proc/{pid}/status")).unwrap_or_default();
+    inner_ids(&status)
+}
+
 /// What a thread is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CurrentCall {
@@ -237,6 +244,18 @@ pub(crate) fn command_line(pid: u32) -> Vec<String> {
     command_line.unwrap_or_default()
 }
 
+/// Names come from other users: no control character may reach a terminal.
+pub(crate) fn printable(comm: &str) -> String {
+    let replace = |c: char| {
+        if c.is_control() {
+            char::REPLACEMENT_CHARACTER
+        } else {
+            c
+        }
+    };
+    comm.chars().map(replace).collect()
+}
+
 fn read_comm(path: &str) -> Option<Vec<u8>> {
     let mut comm = std::fs::read(path).ok()?;
     if comm.last() == Some(&b'\n') {
@@ -264,6 +283,15 @@ fn numbers_in(folder: &Path) -> Vec<u32> {
         .collect();
     numbers.sort_unstable();
     numbers
+}
+
+/// The ids of a `status` file beyond the first one, which is of our namespace.
+fn inner_ids(status: &[u8]) -> Vec<u32> {
+    let mut lines = status.split(|&byte| byte == b'\n');
+    let ids = lines.find_map(|line| line.strip_prefix(b"NSpid:"));
+    let ids = String::from_utf8_lossy(ids.unwrap_or_default()).into_owned();
+    let ids = ids.split_ascii_whitespace().skip(1);
+    ids.filter_map(|id| id.parse().ok()).collect()
 }
 
 /// Runtimes name the group of a container by its 64-digit id, some with a prefix and a suffix.
@@ -352,6 +380,26 @@ mod tests {
         assert_eq!(container_of_paths(&nginx).unwrap(), "nginx.service");
         assert_eq!(container_of_paths(&["/"]), None);
         assert_eq!(container_of_paths(&[]), None);
+    }
+
+    /// A name cannot smuggle an escape sequence into a message.
+    #[test]
+    fn names_are_printable() {
+        assert_eq!(printable("a\u{1b}[2Jb"), "a\u{fffd}[2Jb");
+    }
+
+    /// Ids of namespaces inside of ours, whatever the process is called.
+    #[test]
+    fn reads_inner_ids() {
+        let check = |status: &str, expected: &[u32]| {
+            assert_eq!(inner_ids(status.as_bytes()), expected, "{status}");
+        };
+        check(
+            "Name:\tNSpid: 5 6\nNSpid:\t4242\t71\t7\nNSpgid:\t1\t2\n",
+            &[71, 7],
+        );
+        check("NSpid:\t4242\n", &[]);
+        check("Name:\tsh\n", &[]);
     }
 
     /// This test process is seen as what it is.

@@ -1,5 +1,8 @@
 //! A profile from attach to detach: who is counted, and the windows that are measured.
 
+mod attaching;
+mod membership;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
@@ -8,7 +11,6 @@ use recording::{Abi, Calibration, Detail, Profile, ProfileSlice};
 use rustix::thread::CapabilitySet;
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::attaching::{plan, resolve};
 use crate::calibration::Bare;
 use crate::closed_window::{ClosedWindow, Edge, slice_between};
 use crate::cpus::{self, KernelClocks};
@@ -22,14 +24,14 @@ use crate::source::{Bpf, CounterSource, Tables};
 use crate::states::States;
 use crate::sys::process_cpu_ns;
 use crate::tracked::Tracked;
-use crate::{Config, ProfilerError, Target, privileges};
+use crate::{Config, ProfilerError, privileges};
 
 /// An attached profiler. Dropping it detaches the programs.
 #[derive(Debug)]
 pub struct Session {
-    pub(crate) config: Config,
-    pub(crate) source: Box<dyn CounterSource>,
-    pub(crate) tracked: Tracked,
+    config: Config,
+    source: Box<dyn CounterSource>,
+    tracked: Tracked,
     window: Option<OpenWindow>,
     calibration: Option<Calibration>,
     attach_ns: u64,
@@ -58,8 +60,8 @@ impl Session {
         }
         privileges::require_initial_pid_namespace()?;
         // Before anything is loaded: a mistyped port should cost nothing.
-        let roots = resolve(&config.targets)?;
-        let plan = plan(&config)?;
+        let roots = membership::resolve(&config.targets)?;
+        let plan = attaching::plan(&config)?;
         let bare = (config.detail > Detail::Floor).then(|| Bare::measure(config.detail));
         let source = Bpf::load(&plan)?;
         let mut session = Self::over(config, Box::new(source));
@@ -73,9 +75,9 @@ impl Session {
 
     fn over(config: Config, source: Box<dyn CounterSource>) -> Self {
         Self {
+            tracked: Tracked::new(&config.targets),
             config,
             source,
-            tracked: Tracked::default(),
             window: None,
             calibration: None,
             attach_ns: 0,
@@ -123,6 +125,11 @@ impl Session {
     /// the name of one that ends unseen is not known.
     pub fn tick(&mut self) {
         self.rescan_open_ended();
+        self.take_events();
+    }
+
+    /// Takes over what the programs saw, at the cost of two reads of memory where that is nothing.
+    fn take_events(&mut self) {
         let tables = self.source.tables();
         let events = (
             tables
@@ -191,13 +198,23 @@ impl Session {
 
     /// Whether every process of the target has ended; a name or a control group can gain others.
     pub fn target_ended(&mut self) -> bool {
-        self.tick();
+        self.take_events();
+        if !self.tracked.alive().is_empty() {
+            return false;
+        }
+        self.rescan_open_ended();
         self.tracked.alive().is_empty()
     }
 
     /// The processes of the target that are alive.
     pub fn pids(&self) -> BTreeSet<u32> {
         self.tracked.alive()
+    }
+
+    /// They, each with the target that it belongs to (`port 80`), several joined by a comma: a child
+    /// has the target of its parent. `None` where the parent was gone before it was seen.
+    pub fn targets(&self) -> BTreeMap<u32, Option<String>> {
+        self.tracked.labels()
     }
 
     /// What is read only at the edges of a window.
@@ -234,28 +251,6 @@ impl Session {
             Some((tid, (pid, String::from_utf8_lossy(&comm).into_owned())))
         });
         named.collect()
-    }
-
-    fn rescan_open_ended(&mut self) {
-        let mut joined = false;
-        let open_ended = self
-            .config
-            .targets
-            .iter()
-            .filter(|target| target.is_open_ended());
-        let found: BTreeSet<u32> = open_ended.flat_map(Target::resolve_again).collect();
-        for pid in found {
-            if self.tracked.is_alive(pid) {
-                continue;
-            }
-            joined |= self.set_target(pid, TARGET).is_ok();
-        }
-        if joined && self.config.follow {
-            self.add_descendants();
-        }
-        if joined {
-            self.give_states();
-        }
     }
 
     fn in_flight(&self) -> InFlight {
@@ -303,12 +298,10 @@ impl Session {
 /// target.
 pub fn can_measure(detail: Detail) -> Result<(), ProfilerError> {
     privileges::require_initial_pid_namespace()?;
-    Bpf::load(&plan(&Config::new([], detail))?).map(drop)
+    Bpf::load(&attaching::plan(&Config::new([], detail))?).map(drop)
 }
 
-pub(crate) fn row_names<'a>(
-    tables: &Tables<'a>,
-) -> RowNames<impl Fn(u32) -> Option<(u32, bool)> + use<'a>> {
+fn row_names<'a>(tables: &Tables<'a>) -> RowNames<impl Fn(u32) -> Option<(u32, bool)> + use<'a>> {
     let tables = *tables;
     RowNames {
         native: Abi::of_machine(std::env::consts::ARCH)
@@ -322,7 +315,7 @@ fn own_cpu_ns() -> u64 {
 }
 
 /// The clock of `bpf_ktime_get_ns`.
-pub(crate) fn clock_ns() -> u64 {
+fn clock_ns() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     let seconds = u64::try_from(now.tv_sec).expect("the clock counts from boot");
     let nanoseconds = u64::try_from(now.tv_nsec).expect("nanoseconds are not negative");
@@ -340,6 +333,7 @@ const QUIET_WITHIN: Duration = Duration::from_secs(1);
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Target;
     use crate::source::replay::{PID_MAX, Replay};
 
     /// `getppid`.

@@ -1,11 +1,12 @@
-//! Which processes are meant: by id, by port, by name or by control group.
+//! Which processes are meant: by id, by port, by name, by control group or by unit.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::path::PathBuf;
 
-use crate::error::PortOwner;
-use crate::processes::{self, ProcessInfo};
-use crate::{ProfilerError, cgroup};
+use crate::error::{InnerProcess, PortOwner};
+use crate::processes::{self, ProcessInfo, printable};
+use crate::{ProfilerError, cgroup, privileges, unit};
 
 /// What to profile.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,12 +23,42 @@ pub enum Target {
     Pid(u32),
     /// Whoever listens on this TCP port, in any network namespace.
     Port(u16),
+    /// All processes of a unit of systemd, those that join later too. `.service` may be left out,
+    /// and a template (`worker@`) stands for all of its instances.
+    Unit(String),
+}
+
+/// In the words of the command line: `port 80`.
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Cgroup(path) => write!(f, "cgroup {}", path.display()),
+            Self::Comm(comm) => write!(f, "comm {comm}"),
+            Self::Pending(_) => f.write_str("command"),
+            Self::Pid(pid) => write!(f, "pid {pid}"),
+            Self::Port(port) => write!(f, "port {port}"),
+            Self::Unit(unit) => write!(f, "unit {unit}"),
+        }
+    }
 }
 
 impl Target {
     /// Whether processes can join later.
     pub(crate) fn is_open_ended(&self) -> bool {
-        matches!(self, Self::Cgroup(_) | Self::Comm(_))
+        matches!(self, Self::Cgroup(_) | Self::Comm(_) | Self::Unit(_))
+    }
+
+    /// Whether there seems to be such a target, found out at little cost: for waiting until there
+    /// is. What [`resolve`](Self::resolve) then says may differ.
+    pub fn is_there(&self) -> bool {
+        match self {
+            Self::Pid(pid) | Self::Pending(pid) => ProcessInfo::of(*pid).is_some(),
+            Self::Port(port) => {
+                let listeners = processes::listeners();
+                listeners.iter().any(|listener| listener.port == *port)
+            }
+            Self::Comm(_) | Self::Cgroup(_) | Self::Unit(_) => !self.resolve_again().is_empty(),
+        }
     }
 
     /// The processes that are meant, never our own; without the children that would be followed.
@@ -51,15 +82,29 @@ impl Target {
                 }
                 Ok(found)
             }
+            Self::Unit(unit) => {
+                let folders = unit::folders(unit)?;
+                let found = members(&folders);
+                if found.is_empty() {
+                    return Err(ProfilerError::EmptyUnit {
+                        unit: unit.clone(),
+                        path: folders.into_iter().next().unwrap_or_default(),
+                    });
+                }
+                Ok(found)
+            }
         }
     }
 
     /// The processes that are meant now; none is not an error any more.
     pub(crate) fn resolve_again(&self) -> BTreeSet<u32> {
+        let members = |folders: Result<Vec<PathBuf>, ProfilerError>| {
+            folders.map_or_else(|_gone| BTreeSet::new(), |folders| members(&folders))
+        };
         match self {
             Self::Comm(comm) => named(comm),
-            Self::Cgroup(path) => cgroup::folders(path)
-                .map_or_else(|_gone| BTreeSet::new(), |folders| members(&folders)),
+            Self::Cgroup(path) => members(cgroup::folders(path)),
+            Self::Unit(unit) => members(unit::folders(unit)),
             Self::Pid(_) | Self::Pending(_) | Self::Port(_) => BTreeSet::new(),
         }
     }
@@ -74,12 +119,32 @@ fn one(pid: u32) -> Result<BTreeSet<u32>, ProfilerError> {
         return Err(ProfilerError::Thread { tid: pid, process });
     }
     match ProcessInfo::of(pid) {
-        None => Err(ProfilerError::NoSuchProcess { pid }),
+        None => Err(no_such_process(pid)),
         Some(info) if info.is_zombie && info.threads <= 1 => Err(ProfilerError::Zombie {
             pid,
             comm: printable(&info.comm),
         }),
         Some(_) => Ok(BTreeSet::from([pid])),
+    }
+}
+
+/// Nobody has the id here; somebody in a container may.
+fn no_such_process(pid: u32) -> ProfilerError {
+    let has_it = |&outer: &u32| processes::ids_in_namespaces(outer).contains(&pid);
+    let processes = processes::pids().into_iter().filter(has_it);
+    let processes: Vec<InnerProcess> = processes
+        .filter_map(|outer| {
+            Some(InnerProcess {
+                pid: outer,
+                comm: printable(&ProcessInfo::of(outer)?.comm),
+                container: processes::container(outer),
+            })
+        })
+        .collect();
+    if processes.is_empty() {
+        ProfilerError::NoSuchProcess { pid }
+    } else {
+        ProfilerError::InnerPid { pid, processes }
     }
 }
 
@@ -153,7 +218,10 @@ fn choose(
     let pids: BTreeSet<u32> = owners.iter().map(|owner| owner.pid).collect();
     let tops = tops(&pids, all);
     match tops.as_slice() {
-        [] => Err(ProfilerError::HiddenListener { port }),
+        [] => Err(ProfilerError::HiddenListener {
+            port,
+            reason: privileges::why_hidden(),
+        }),
         [top] => {
             let owner = owners.into_iter().find(|owner| owner.pid == *top);
             match owner.filter(is_proxy) {
@@ -212,18 +280,6 @@ fn container_port(command_line: &[String]) -> Option<u16> {
         .iter()
         .position(|arg| arg == "-container-port")?;
     command_line.get(option + 1)?.parse().ok()
-}
-
-/// Names come from other users: no control character may reach a terminal.
-fn printable(comm: &str) -> String {
-    let replace = |c: char| {
-        if c.is_control() {
-            char::REPLACEMENT_CHARACTER
-        } else {
-            c
-        }
-    };
-    comm.chars().map(replace).collect()
 }
 
 const INIT: u32 = 1;
@@ -315,7 +371,10 @@ mod tests {
     #[test]
     fn hidden_owner() {
         let error = choose(80, Vec::new(), &[]).unwrap_err();
-        assert!(matches!(error, ProfilerError::HiddenListener { port: 80 }));
+        assert!(matches!(
+            error,
+            ProfilerError::HiddenListener { port: 80, .. }
+        ));
     }
 
     /// A free port is named together with ports that are open, a bad process id as what it is.
@@ -338,12 +397,6 @@ mod tests {
         );
         let error = Target::Comm("no such name".into()).resolve().unwrap_err();
         assert!(matches!(error, ProfilerError::NoSuchComm { .. }), "{error}");
-    }
-
-    /// A name cannot smuggle an escape sequence into a message.
-    #[test]
-    fn names_are_printable() {
-        assert_eq!(printable("a\u{1b}[2Jb"), "a\u{fffd}[2Jb");
     }
 
     /// A child that ended and was not waited for is called a zombie.

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use profiler_common::{ENDED, PENDING, TARGET, TARGETS_PER_ENTRY};
 use recording::ProfiledProcess;
 
+use crate::Target;
 use crate::processes::{self, ProcessInfo};
 use crate::source::Tables;
 use crate::sys::process_cpu_ns;
@@ -12,6 +13,8 @@ use crate::sys::process_cpu_ns;
 /// All processes that were ever part of the target.
 #[derive(Debug, Default)]
 pub(crate) struct Tracked {
+    /// Labels of the targets, in the order of the configuration.
+    labels: Vec<String>,
     processes: BTreeMap<u32, TrackedProcess>,
     /// Processes that ended and whose id belongs to another process of the target by now.
     past: Vec<(u32, TrackedProcess)>,
@@ -21,6 +24,9 @@ pub(crate) struct Tracked {
 
 #[derive(Debug, Default)]
 struct TrackedProcess {
+    /// The targets that it belongs to, by their place in the configuration.
+    targets: BTreeSet<usize>,
+    origin: Option<Origin>,
     comm: Option<String>,
     threads: Option<u32>,
     container: Option<String>,
@@ -34,6 +40,24 @@ struct TrackedProcess {
     cpu_is_final: bool,
 }
 
+/// Where a process came from, which never changes while it is looked at.
+#[derive(Clone, Copy, Debug)]
+struct Origin {
+    /// `None` for a process of the kernel or of another namespace's making.
+    parent: Option<u32>,
+    /// Its id in its own PID namespace, where that is not the initial one.
+    ns_pid: Option<u32>,
+}
+
+impl Origin {
+    fn of(info: &ProcessInfo) -> Self {
+        Self {
+            parent: Some(info.parent).filter(|&parent| parent != 0),
+            ns_pid: processes::ids_in_namespaces(info.pid).pop(),
+        }
+    }
+}
+
 /// How a process became part of the target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Joined {
@@ -44,6 +68,14 @@ pub(crate) enum Joined {
 }
 
 impl Tracked {
+    /// Nothing yet of these targets.
+    pub(crate) fn new(targets: &[Target]) -> Self {
+        Self {
+            labels: targets.iter().map(ToString::to_string).collect(),
+            ..Self::default()
+        }
+    }
+
     /// Adds a process, if it is not one that is known and alive.
     pub(crate) fn add(&mut self, pid: u32, joined: Joined) {
         if self.is_alive(pid) {
@@ -57,6 +89,59 @@ impl Tracked {
         if let Some(past) = self.processes.insert(pid, process) {
             self.past.push((pid, past));
         }
+        self.inherit(pid);
+    }
+
+    /// Notes that a process is meant by a target, given by its place in the configuration.
+    pub(crate) fn choose(&mut self, pid: u32, target: usize) {
+        if let Some(process) = self.processes.get_mut(&pid) {
+            process.targets.insert(target);
+        }
+    }
+
+    /// Gives the targets of their parents to those that have none yet: a child can be found before
+    /// its parent is.
+    pub(crate) fn inherit_all(&mut self) {
+        let heirless = |(&pid, process): (&u32, &TrackedProcess)| {
+            (process.targets.is_empty() && process.parent().is_some()).then_some(pid)
+        };
+        loop {
+            let open: Vec<u32> = self.processes.iter().filter_map(heirless).collect();
+            let inherited = open.into_iter().filter(|&pid| self.inherit(pid)).count();
+            if inherited == 0 {
+                return;
+            }
+        }
+    }
+
+    /// The processes that have not ended, each with the label of its targets.
+    pub(crate) fn labels(&self) -> BTreeMap<u32, Option<String>> {
+        let alive = self.processes.iter().filter(|(_, process)| !process.ended);
+        alive
+            .map(|(&pid, process)| (pid, self.label(process)))
+            .collect()
+    }
+
+    fn label(&self, process: &TrackedProcess) -> Option<String> {
+        if let [only] = self.labels.as_slice() {
+            return Some(only.clone());
+        }
+        let labels = process.targets.iter().filter_map(|&at| self.labels.get(at));
+        let labels: Vec<&str> = labels.map(String::as_str).collect();
+        (!labels.is_empty()).then(|| labels.join(", "))
+    }
+
+    /// Whether it has targets of its parent now.
+    fn inherit(&mut self, pid: u32) -> bool {
+        let parent = self.processes.get(&pid).and_then(TrackedProcess::parent);
+        let parent = parent.and_then(|parent| self.processes.get(&parent));
+        let targets = parent.map(|parent| parent.targets.clone());
+        let targets = targets.unwrap_or_default();
+        let inherits = !targets.is_empty();
+        if let Some(child) = self.processes.get_mut(&pid) {
+            child.targets.extend(targets);
+        }
+        inherits
     }
 
     /// Takes over what the programs in the kernel know: children that joined, processes that ended.
@@ -77,6 +162,7 @@ impl Tracked {
                 }
             }
         }
+        self.inherit_all();
         for (&pid, process) in &mut self.processes {
             let flags = tables.flags(pid).unwrap_or(0);
             // Flags that are gone: the id belongs to another process by now.
@@ -132,6 +218,9 @@ impl Tracked {
                 threads: process.threads,
                 container: process.container.clone(),
                 ended: process.ended,
+                target: self.label(process),
+                ns_pid: process.origin.and_then(|origin| origin.ns_pid),
+                parent: process.parent(),
             });
         }
         (processes, cpu_ns)
@@ -152,6 +241,10 @@ impl Tracked {
 }
 
 impl TrackedProcess {
+    fn parent(&self) -> Option<u32> {
+        self.origin.and_then(|origin| origin.parent)
+    }
+
     /// Notes the end; `is_same` while the id still belongs to the process.
     fn end(&mut self, pid: u32, is_same: bool) {
         self.ended = true;
@@ -168,6 +261,7 @@ impl TrackedProcess {
         let Some(info) = ProcessInfo::of(pid) else {
             return;
         };
+        self.origin.get_or_insert_with(|| Origin::of(&info));
         self.comm = Some(info.comm);
         self.threads = Some(info.threads);
         if self.container.is_none() {
@@ -257,6 +351,35 @@ mod tests {
         let ended: Vec<bool> = processes.iter().map(|process| process.ended).collect();
         assert_eq!(ended, [true, false]);
         assert_eq!(cpu_ns, None);
+    }
+
+    /// Children have the targets of their parents, whichever is found first; of a single target
+    /// everybody is.
+    #[test]
+    fn targets_of_processes() {
+        let [child, other] = [Child::sleeping(), Child::sleeping()];
+        let (pid, own) = (child.0.id(), std::process::id());
+        let mut tracked = Tracked::new(&[Target::Port(80), Target::Comm("worker".into())]);
+        tracked.add(pid, Joined::Forked);
+        tracked.add(other.0.id(), Joined::Found);
+        tracked.choose(other.0.id(), 1);
+        assert_eq!(tracked.labels()[&pid], None);
+        tracked.add(own, Joined::Found);
+        tracked.choose(own, 0);
+        tracked.inherit_all();
+        assert_eq!(tracked.labels()[&pid].as_deref(), Some("port 80"));
+        assert_eq!(
+            tracked.labels()[&other.0.id()].as_deref(),
+            Some("comm worker")
+        );
+        tracked.choose(pid, 1);
+        let (processes, _) = tracked.close_window();
+        let found = processes.iter().find(|process| process.pid == pid).unwrap();
+        assert_eq!(found.target.as_deref(), Some("port 80, comm worker"));
+        assert_eq!((found.parent, found.ns_pid), (Some(own), None));
+        let mut tracked = Tracked::new(&[Target::Port(80)]);
+        tracked.add(pid, Joined::Forked);
+        assert_eq!(tracked.labels()[&pid].as_deref(), Some("port 80"));
     }
 
     /// A process that came and went between two looks is listed, without a name.

@@ -118,6 +118,15 @@ pub struct ProfiledProcess {
     pub container: Option<String>,
     /// Whether it ended during the window.
     pub ended: bool,
+    /// The target that it belongs to, in the words of the command line (`port 80`), several joined by
+    /// a comma; a child has the target of its parent. `null` where it ended too soon.
+    pub target: Option<String>,
+    /// Process id in its own PID namespace; `null` where that is the initial one, or where it ended
+    /// too soon.
+    pub ns_pid: Option<u32>,
+    /// Process id of its parent when it was first seen, in the initial PID namespace; `null` where
+    /// it ended too soon, or has no parent there.
+    pub parent: Option<u32>,
 }
 
 /// One system call of the target, by ABI and number.

@@ -83,7 +83,7 @@ pub(crate) struct CompareArgs {
     /// A recipe (nginx, h2o), with a variant (nginx:seed), another build of it
     /// (nginx@/path/to/nginx); the built-in server (testserver:open-read,spin-us=5); a command
     /// (`name=cmd:COMMAND`, where {port}, {cpus}, {dir} and {root} are replaced); or a live server
-    /// (`name=URL,port=443`, or pid=, comm=, cgroup=).
+    /// (`name=URL,port=443`, or pid=, comm=, unit=, cgroup=).
     #[arg(value_name = "ARM")]
     pub(crate) arms: Vec<String>,
     /// The load: a built-in scenario, or a TOML file.
@@ -192,6 +192,20 @@ pub(crate) struct ProfileArgs {
     /// Every process of this control group and the groups below it.
     #[arg(long, value_name = "PATH")]
     pub(crate) cgroup: Vec<PathBuf>,
+    /// Every process of this systemd unit (`nginx`, `getty@tty1`, `system.slice`); a template
+    /// (`worker@`) stands for all of its instances.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) unit: Vec<String>,
+    /// Wait until every target is there, at most this long.
+    #[arg(
+        long,
+        value_name = "TIME",
+        num_args = 0..=1,
+        value_parser = duration,
+        conflicts_with_all = ["command", "control"]
+    )]
+    #[expect(clippy::option_option, reason = "a flag that may have a value")]
+    pub(crate) wait: Option<Option<Duration>>,
     /// End after this time, a command with it; otherwise at Ctrl-C or when the target exits.
     #[arg(short, long, value_name = "TIME", value_parser = duration)]
     pub(crate) duration: Option<Duration>,

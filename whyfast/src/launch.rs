@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
-use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
 
+use crate::capabilities;
 use crate::failure::Failure;
 use crate::identity::Identity;
 use crate::spawn::{Birth, Program, bear, find_program, hold_back};
@@ -71,7 +71,8 @@ impl Launched {
         std::thread::spawn(move || {
             let _file = file;
             let child = command.spawn();
-            give_up_privileges();
+            // All that is left to do for the thread is to wait for its child.
+            capabilities::give_up();
             let mut child = match child {
                 Ok(child) => child,
                 Err(error) => return drop(sender.send(Err(error))),
@@ -161,17 +162,6 @@ fn status_of(child: &Child) -> io::Result<ExitStatus> {
         };
         return Ok(ExitStatus::from_raw(raw));
     }
-}
-
-/// All that is left to do for the thread is to wait for its child.
-fn give_up_privileges() {
-    let none = CapabilitySets {
-        effective: CapabilitySet::empty(),
-        permitted: CapabilitySet::empty(),
-        inheritable: CapabilitySet::empty(),
-    };
-    // Giving up is always allowed; where capabilities do not exist there is nothing to give up.
-    let _unsupported = set_capabilities(None, none);
 }
 
 /// How long a signalled command may take to end before the next signal.

@@ -1,6 +1,7 @@
 //! The binary people run: parses the command line, calls the verb, prints errors, exits.
 
 mod args;
+mod capabilities;
 mod compare;
 mod failure;
 mod guard;
@@ -52,6 +53,7 @@ fn main() -> ExitCode {
 }
 
 fn run(verb: Verb) -> anyhow::Result<u8> {
+    capabilities::narrow(&verb)?;
     match verb {
         Verb::Compare(args) => compare::compare(&args),
         Verb::Profile(args) => verbs::profile::profile(&args),

@@ -75,6 +75,13 @@ impl Program {
         bear(&mut command, birth);
         command
     }
+
+    /// A command that keeps the capabilities that we were given.
+    pub(crate) fn privileged_command(&self, birth: &Birth) -> Command {
+        let mut command = Command::new(&self.path);
+        arrange(&mut command, birth, true);
+        command
+    }
 }
 
 /// Looks a program up on PATH and in the system folders that a user's PATH leaves out.
@@ -113,12 +120,17 @@ fn reachable(path: &Path, identity: &Identity) -> bool {
         .is_ok_and(|path| path.ancestors().all(allowed))
 }
 
-/// Arranges what happens between fork and exec.
+/// Arranges what happens between fork and exec: the child gets none of the capabilities that we were
+/// given.
+pub(crate) fn bear(command: &mut Command, birth: &Birth) {
+    arrange(command, birth, false);
+}
+
 #[expect(
     unsafe_code,
     reason = "CPU set, user and parent-death signal are set between fork and exec"
 )]
-pub(crate) fn bear(command: &mut Command, birth: &Birth) {
+fn arrange(command: &mut Command, birth: &Birth, privileged: bool) {
     let cpus = birth.cpus.as_ref().map(CpuList::to_set);
     let identity = birth.identity.clone();
     let session = birth.session;
@@ -133,6 +145,9 @@ pub(crate) fn bear(command: &mut Command, birth: &Birth) {
         raise_descriptor_limit();
         if let Some(identity) = &identity {
             become_user(identity)?;
+        }
+        if !privileged {
+            rustix::thread::clear_ambient_capability_set()?;
         }
         rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
         // The parent may have died before the signal was set.

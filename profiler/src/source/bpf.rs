@@ -75,10 +75,8 @@ impl Bpf {
             arch: std::env::consts::ARCH,
         })?;
         check_abi(object)?;
-        let blob = std::fs::read(VMLINUX_BTF).map_err(|source| ProfilerError::NoBtf {
-            path: VMLINUX_BTF,
-            source,
-        })?;
+        let blob = std::fs::read(VMLINUX_BTF)
+            .map_err(|source| ProfilerError::reading_btf(VMLINUX_BTF, source))?;
         let btf = aya::Btf::parse(&blob, Endianness::default())
             .map_err(|error| refused("the kernel's type information", &error))?;
         let own = Btf::parse(&blob)?;
@@ -405,14 +403,18 @@ fn fdinfo(fd: RawFd, key: &str) -> Option<u64> {
     value.trim().parse().ok()
 }
 
-/// The error with its remedy, if it is one of permissions. EACCES is not: that is what the verifier
+/// The error with its remedy, if it is one of permissions or limits. EACCES is not: that is what the verifier
 /// answers to a program that it does not accept.
 fn not_permitted(attempt: &str, error: &(dyn StdError + 'static)) -> Option<ProfilerError> {
     let mut cause = Some(error);
     while let Some(error) = cause {
-        if let Some(error) = error.downcast_ref::<std::io::Error>()
-            && error.raw_os_error() == Some(libc::EPERM)
-        {
+        let number = error
+            .downcast_ref::<std::io::Error>()
+            .and_then(std::io::Error::raw_os_error);
+        if number == Some(libc::EMFILE) {
+            return Some(ProfilerError::too_many_files(attempt));
+        }
+        if number == Some(libc::EPERM) {
             return Some(ProfilerError::NotPermitted {
                 attempt: attempt.to_owned(),
                 reason: privileges::why_not_permitted(),

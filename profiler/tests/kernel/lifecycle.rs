@@ -6,6 +6,7 @@ use std::process::Command;
 use profiler::{Config, ProfilerError, Session, Target};
 use recording::Detail;
 
+use crate::kernel_state::{ControlGroup, await_gone, programs_of};
 use crate::workload_process::{
     Workload, attach, await_until, counts, profile, profile_to_end, profile_with, row,
 };
@@ -148,7 +149,8 @@ fn targets_by_control_group() {
         "/sys/fs/cgroup/unified",
         "/sys/fs/cgroup/pids",
     ] {
-        let Some(group) = ControlGroup::create(mount) else {
+        let name = format!("profiler-test-{}", std::process::id());
+        let Some(group) = ControlGroup::create(mount, &name) else {
             continue;
         };
         tried += 1;
@@ -158,7 +160,7 @@ fn targets_by_control_group() {
         let mut session = attach(Config::new([target], Detail::Counts));
         session.open(true).unwrap();
         let mut second = Workload::start(&["calls", "20"]);
-        let inner = group.inner();
+        let inner = group.inner("inner");
         inner.take(second.pid());
         session.tick();
         for workload in [&mut first, &mut second] {
@@ -172,46 +174,6 @@ fn targets_by_control_group() {
         drop((first, second));
     }
     assert!(tried > 0, "no control group can be made on this machine");
-}
-
-/// A control group that is removed when the test ends.
-struct ControlGroup {
-    path: std::path::PathBuf,
-    relative: String,
-}
-
-impl ControlGroup {
-    /// `None` where nothing is mounted, or groups cannot be made.
-    fn create(mount: &str) -> Option<Self> {
-        let relative = format!("profiler-test-{}", std::process::id());
-        let path = std::path::Path::new(mount).join(&relative);
-        std::fs::create_dir(&path).ok()?;
-        let group = Self { path, relative };
-        group.path.join("cgroup.procs").is_file().then_some(group)
-    }
-
-    fn inner(&self) -> Self {
-        let path = self.path.join("inner");
-        std::fs::create_dir(&path).unwrap();
-        Self {
-            path,
-            relative: format!("{}/inner", self.relative),
-        }
-    }
-
-    fn take(&self, pid: u32) {
-        std::fs::write(self.path.join("cgroup.procs"), pid.to_string()).unwrap();
-    }
-}
-
-impl Drop for ControlGroup {
-    fn drop(&mut self) {
-        // The kernel takes a moment to let go of the last process.
-        let begun = std::time::Instant::now();
-        while std::fs::remove_dir(&self.path).is_err() && begun.elapsed().as_secs() < 5 {
-            std::thread::yield_now();
-        }
-    }
 }
 
 /// Several targets are counted together.
@@ -338,34 +300,4 @@ fn counts_without_privileges() {
         "{:?}",
         profile.not_measured
     );
-}
-
-/// Ids of the programs that a process holds.
-fn programs_of(pid: u32) -> Vec<u32> {
-    let infos = std::fs::read_dir(format!("/proc/{pid}/fdinfo")).unwrap();
-    let mut ids: Vec<u32> = infos
-        .flatten()
-        .filter_map(|info| {
-            let text = std::fs::read_to_string(info.path()).ok()?;
-            let id = text
-                .lines()
-                .find_map(|line| line.strip_prefix("prog_id:"))?;
-            id.trim().parse().ok()
-        })
-        .collect();
-    ids.sort_unstable();
-    ids.dedup();
-    ids
-}
-
-fn await_gone(programs: &[u32]) {
-    await_until("the programs to be gone", || {
-        programs.iter().all(|id| {
-            let show = Command::new("bpftool")
-                .args(["prog", "show", "id", &id.to_string()])
-                .output()
-                .expect("bpftool (Debian: package bpftool)");
-            !show.status.success()
-        })
-    });
 }

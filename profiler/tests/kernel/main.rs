@@ -6,7 +6,9 @@
 #![expect(clippy::unwrap_used, reason = "a helper that fails fails its test")]
 
 mod counts;
+mod kernel_state;
 mod lifecycle;
 mod limits;
 mod strace;
+mod targets;
 mod workload_process;

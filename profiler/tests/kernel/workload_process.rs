@@ -170,4 +170,4 @@ pub(crate) fn await_until(what: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_kernel-workload");
+pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_kernel-workload");

@@ -6,6 +6,7 @@
 pub(crate) mod compare;
 pub(crate) mod judgement;
 pub(crate) mod load;
+mod processes;
 pub(crate) mod profile;
 pub(crate) mod syscalls;
 pub(crate) mod threads;

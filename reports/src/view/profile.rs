@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use recording::{Abi, CallRow, Detail, InFlightCall, LostClass, Profile, Recording, TimeStats};
 
 use super::compare::range;
-use super::{ABSENT, Line, Table, name, or_absent, sentence, threads};
+use super::{ABSENT, Line, Table, name, or_absent, processes, sentence, threads};
 use crate::figures::{bytes, counted, grouped, micros, percent, rate, span};
 use crate::layout::{Tone, WRITES};
 
@@ -45,7 +45,7 @@ pub(crate) fn lines(profile: &Profile) -> Vec<Line> {
     lines.extend(threads::lines(profile));
     lines.push(cost(profile));
     lines.push(lost(profile));
-    lines.push(processes(profile));
+    lines.push(processes::line(profile));
     lines
 }
 
@@ -419,73 +419,5 @@ fn lost(profile: &Profile) -> Line {
     }
 }
 
-fn processes(profile: &Profile) -> Line {
-    let threads: u64 = profile
-        .processes
-        .iter()
-        .filter_map(|process| process.threads)
-        .map(u64::from)
-        .sum();
-    let ended = profile
-        .processes
-        .iter()
-        .filter(|process| process.ended)
-        .count();
-    let mut groups: BTreeMap<(String, String), Vec<u32>> = BTreeMap::new();
-    for process in &profile.processes {
-        let comm = process
-            .comm
-            .as_ref()
-            .map_or("(gone)".to_owned(), |comm| name(comm));
-        let container = process
-            .container
-            .as_ref()
-            .map_or(String::new(), |c| name(c));
-        groups
-            .entry((comm, container))
-            .or_default()
-            .push(process.pid);
-    }
-    let parts: Vec<String> = groups
-        .into_iter()
-        .map(|((comm, container), pids)| {
-            let more = if pids.len() > PIDS {
-                format!(" and {} more", pids.len() - PIDS)
-            } else {
-                String::new()
-            };
-            let shown: Vec<String> = pids.iter().take(PIDS).map(ToString::to_string).collect();
-            let place = if container.is_empty() {
-                String::new()
-            } else {
-                format!(" in control group {container}")
-            };
-            format!("{comm} {}{more}{place}", shown.join(" "))
-        })
-        .collect();
-    let follow = if profile.follow {
-        "children followed"
-    } else {
-        "children not followed"
-    };
-    let mut text = format!(
-        "{}, {}, {follow}",
-        match profile.processes.len() {
-            1 => "1 process".to_owned(),
-            count => format!("{count} processes"),
-        },
-        counted(usize::try_from(threads).unwrap_or(usize::MAX), "thread")
-    );
-    if ended > 0 {
-        write!(text, ", {ended} ended").expect(WRITES);
-    }
-    if !parts.is_empty() {
-        write!(text, ": {}", parts.join("; ")).expect(WRITES);
-    }
-    Line::new("target", text)
-}
-
 /// Calls whose errors are named; more would push what follows off the screen.
 const ERROR_ROWS: usize = 12;
-/// Process ids that are named per program.
-const PIDS: usize = 8;

@@ -391,6 +391,9 @@ pub(crate) fn profile(server: &Server, requests: f64) -> Profile {
             threads: Some(1),
             container: None,
             ended: false,
+            target: Some(format!("comm {}", server.name)),
+            ns_pid: None,
+            parent: Some(1),
         }],
         calls,
         waits: vec![WaitRow {

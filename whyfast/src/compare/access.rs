@@ -63,7 +63,7 @@ impl Access {
             session: false,
         };
         match self {
-            Self::Direct => Ok(Some(Program::own(None)?.command(&birth))),
+            Self::Direct => Ok(Some(Program::own(None)?.privileged_command(&birth))),
             Self::Sudo { sudo, ask } => {
                 let mut command = Command::new(sudo);
                 if !ask {
@@ -98,5 +98,5 @@ fn has_capabilities() -> bool {
     const NEEDED: u64 = 1 << 38 | 1 << 39;
     procfs::process::Process::myself()
         .and_then(|process| process.status())
-        .is_ok_and(|status| status.capeff & NEEDED == NEEDED)
+        .is_ok_and(|status| status.capprm & NEEDED == NEEDED)
 }

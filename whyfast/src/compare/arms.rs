@@ -41,6 +41,7 @@ pub(crate) enum LiveTarget {
     Comm(String),
     Pid(u32),
     Port(u16),
+    Unit(String),
 }
 
 impl LiveTarget {
@@ -51,6 +52,7 @@ impl LiveTarget {
             Self::Comm(comm) => ["--comm".into(), comm.clone()],
             Self::Pid(pid) => ["--pid".into(), pid.to_string()],
             Self::Port(port) => ["--port".into(), port.to_string()],
+            Self::Unit(unit) => ["--unit".into(), unit.clone()],
         }
     }
 
@@ -61,6 +63,7 @@ impl LiveTarget {
             Self::Comm(comm) => Target::Comm(comm.clone()),
             Self::Pid(pid) => Target::Pid(*pid),
             Self::Port(port) => Target::Port(*port),
+            Self::Unit(unit) => Target::Unit(unit.clone()),
         }
     }
 }
@@ -159,7 +162,7 @@ fn live(spec: &str, rest: &str) -> anyhow::Result<ServerSpec> {
     let wrong = |what: &str| {
         Failure::usage(format!(
             "arm {spec:?}: {what}; a live server is name=URL,port=N (or pid=N, comm=NAME, \
-             cgroup=PATH)"
+             cgroup=PATH, unit=NAME)"
         ))
     };
     let (url, target) = rest
@@ -171,6 +174,7 @@ fn live(spec: &str, rest: &str) -> anyhow::Result<ServerSpec> {
         ("pid", pid) => pid.parse().ok().map(LiveTarget::Pid),
         ("comm", comm) => Some(LiveTarget::Comm(comm.to_owned())),
         ("cgroup", path) => Some(LiveTarget::Cgroup(PathBuf::from(path))),
+        ("unit", unit) => Some(LiveTarget::Unit(unit.to_owned())),
         _ => None,
     };
     let target = target.ok_or_else(|| wrong("its processes cannot be found by that"))?;

@@ -13,6 +13,7 @@ use profiler::Target;
 use recording::{Arm, ArmKind, Setting};
 use sha2::{Digest as _, Sha256};
 
+use crate::capabilities;
 use crate::compare::arms::{ArmSpec, LiveTarget, ServerSpec};
 use crate::compare::placeholders::Placeholders;
 use crate::compare::recipe;
@@ -138,7 +139,7 @@ impl PreparedArm {
 
 /// A live target that does not exist is found out before the first round, where it can be seen.
 fn check_live(spec: &ArmSpec, target: &LiveTarget) -> anyhow::Result<()> {
-    match target.to_target().resolve() {
+    match capabilities::looking(|| target.to_target().resolve()) {
         Err(error) if rustix::process::geteuid().is_root() => Err(Failure::with_code(
             error.exit_code(),
             format!("arm {:?}: {error}", spec.spec),
@@ -350,7 +351,9 @@ impl Running {
     pub(crate) fn pids(&self) -> Vec<i32> {
         let roots = match &self.processes {
             Processes::Started(leader) => return descendants(*leader),
-            Processes::Live(target) => target.to_target().resolve().unwrap_or_default(),
+            Processes::Live(target) => {
+                capabilities::looking(|| target.to_target().resolve()).unwrap_or_default()
+            }
         };
         let pids = roots
             .into_iter()

@@ -8,3 +8,4 @@ pub(crate) mod profile;
 pub(crate) mod render;
 pub(crate) mod report;
 pub(crate) mod testserver;
+mod wait;

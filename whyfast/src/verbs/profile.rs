@@ -6,7 +6,7 @@ use std::process::ExitStatus;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-use profiler::{Config, ProfilerError, Session, Target};
+use profiler::{Config, Session, Target};
 use recording::wire::{Command, Message, WIRE_VERSION};
 use recording::{Partial, Profile, RecordingKind, exit_code};
 use reports::{Footer, Limits};
@@ -20,7 +20,8 @@ use crate::launch::Launched;
 use crate::machine::now_ns;
 use crate::output::{self, Output, note};
 use crate::signals::{Interrupt, leave_to_parent};
-use crate::verbs::render;
+use crate::verbs::wait::failed;
+use crate::verbs::{render, wait};
 
 /// Profiles and renders, or speaks as a half.
 pub(crate) fn profile(args: &ProfileArgs) -> anyhow::Result<u8> {
@@ -37,8 +38,11 @@ pub(crate) fn profile(args: &ProfileArgs) -> anyhow::Result<u8> {
             .as_ref()
             .map(|launched| Target::Pending(launched.pid())),
     );
-    let session = Session::attach(config(args, targets));
-    let mut session = session.map_err(|error| explain(&error))?;
+    let config = config(args, targets);
+    let mut session = match args.wait {
+        Some(longest) => wait::attach(&config, longest, &interrupt)?,
+        None => Session::attach(config).map_err(|error| failed(&error))?,
+    };
     session.open(false)?;
     // An interrupt is passed on to the command, which may run as another user.
     let kill = if launched.is_some() {
@@ -92,17 +96,23 @@ fn launch(args: &ProfileArgs) -> anyhow::Result<Option<Launched>> {
 
 /// The targets that the options name.
 fn targets(args: &ProfileArgs) -> anyhow::Result<Vec<Target>> {
+    let targets = named_targets(args);
+    if targets.is_empty() && args.command.is_empty() {
+        return Err(Failure::usage(
+            "nothing to profile: name a target with --pid, --port, --comm, --unit or \
+             --cgroup, or a command after --",
+        ));
+    }
+    Ok(targets)
+}
+
+fn named_targets(args: &ProfileArgs) -> Vec<Target> {
     let mut targets: Vec<Target> = args.pid.iter().copied().map(Target::Pid).collect();
     targets.extend(args.port.iter().copied().map(Target::Port));
     targets.extend(args.comm.iter().cloned().map(Target::Comm));
     targets.extend(args.cgroup.iter().cloned().map(Target::Cgroup));
-    if targets.is_empty() && args.command.is_empty() {
-        return Err(Failure::usage(
-            "nothing to profile: name a target with --pid, --port, --comm or --cgroup, or a \
-             command after --",
-        ));
-    }
-    Ok(targets)
+    targets.extend(args.unit.iter().cloned().map(Target::Unit));
+    targets
 }
 
 fn config(args: &ProfileArgs, targets: Vec<Target>) -> Config {
@@ -117,11 +127,6 @@ fn config(args: &ProfileArgs, targets: Vec<Target>) -> Config {
         unknown_numbers: args.limits.unknown,
     };
     config
-}
-
-/// An error of the profiler with its own exit code.
-fn explain(error: &ProfilerError) -> anyhow::Error {
-    Failure::with_code(error.exit_code(), error.to_string())
 }
 
 /// Renders the result and decides the exit code.
@@ -141,15 +146,8 @@ fn render(args: &ProfileArgs, profile: Profile, end: &End, output: Output) -> an
 
 /// The target in the words of the command line.
 fn describe_target(args: &ProfileArgs) -> String {
-    let mut words: Vec<String> = Vec::new();
-    words.extend(args.pid.iter().map(|pid| format!("pid {pid}")));
-    words.extend(args.port.iter().map(|port| format!("port {port}")));
-    words.extend(args.comm.iter().map(|comm| format!("comm {comm}")));
-    words.extend(
-        args.cgroup
-            .iter()
-            .map(|path| format!("cgroup {}", path.display())),
-    );
+    let targets = named_targets(args);
+    let mut words: Vec<String> = targets.iter().map(ToString::to_string).collect();
     words.extend(
         args.command
             .first()
@@ -231,7 +229,8 @@ fn watch(
         }
         if now >= next_tick {
             session.tick();
-            next_tick = now + TICK;
+            // Looking costs time where there are many processes; most of it shall stay theirs.
+            next_tick = now + TICK.max(now.elapsed() * REST);
         }
         let wake = [deadline, next_slice]
             .into_iter()
@@ -267,7 +266,7 @@ fn speak(args: &ProfileArgs, say: &dyn Fn(&Message) -> anyhow::Result<()>) -> an
         clock_ns: now_ns(),
     })?;
     let session = Session::attach(config(args, targets(args)?));
-    let mut session = session.map_err(|error| explain(&error))?;
+    let mut session = session.map_err(|error| failed(&error))?;
     session.drop_privileges(CapabilitySet::empty())?;
     // After that, so that the thread that reads them is born without privileges.
     let commands = commands();
@@ -323,3 +322,6 @@ const POLL: Duration = Duration::from_millis(10);
 
 /// How often new members of a target are looked for.
 const TICK: Duration = Duration::from_millis(100);
+
+/// A look is followed by so many times its own length of rest: at most 5 % of a CPU.
+const REST: u32 = 20;

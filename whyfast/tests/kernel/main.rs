@@ -8,10 +8,12 @@
 mod bad_input;
 mod lock_step;
 mod loss;
+mod privileges;
 mod proc;
 mod servers;
 mod strace;
 mod survivors;
+mod targets;
 mod unprivileged;
 mod whyfast;
 

@@ -9,6 +9,7 @@
 mod raw;
 
 use std::os::fd::{AsFd as _, OwnedFd};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use profiler::{Config, Session, Target};
@@ -37,12 +38,14 @@ fn main() {
         Some("fork-idle") => fork_idle(),
         Some("forks") => forks(number(1), number(2)),
         Some("hold-session") => hold_session(number(1)),
+        Some("idle-threads") => idle_threads(number(1), number(2)),
         Some("int80") => int80(number(1)),
         Some("interrupted") => interrupted(),
         Some("seccomp") => seccomp(),
         Some("signals") => signals(number(1)),
         Some("sleep") => sleep(number(1)),
         Some("spawn") => spawn(number(1)),
+        Some("spawn-forever") => spawn_forever(),
         Some("stop-exec") => stop_exec(&args[1..]),
         Some("threads") => threads(number(1), number(2)),
         Some("unknown") => unknown(number(1), number(2), number(3)),
@@ -83,7 +86,7 @@ fn calls(count: u64) {
 }
 
 fn threads(threads: u64, count: u64) {
-    let barrier = std::sync::Arc::new(raw::SpinBarrier::new(threads + 1));
+    let barrier = Arc::new(raw::SpinBarrier::new(threads + 1));
     for _ in 0..threads {
         let barrier = barrier.clone();
         std::thread::spawn(move || {
@@ -122,6 +125,9 @@ fn forks(children: u64, count: u64) {
 fn fork_idle() {
     let (go_read, go_write) = pipe().expect("a pipe");
     raw::fork_child(|| {
+        // It has the pipe's other end too, so its parent's end would not wake it.
+        rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))
+            .expect("a signal");
         let mut byte = [0];
         read(&go_read, &mut byte).expect("a pipe");
         for _ in 0..100 {
@@ -141,6 +147,18 @@ fn spawn(count: u64) {
         assert!(status.expect("/bin/true runs").success());
     }
     done();
+}
+
+/// A loop of vfork and exec that says so after each round, until nobody listens.
+fn spawn_forever() {
+    wait();
+    loop {
+        let status = std::process::Command::new("/bin/true").status();
+        assert!(status.expect("/bin/true runs").success());
+        if write(std::io::stdout().as_fd(), b".").is_err() {
+            return;
+        }
+    }
 }
 
 fn seccomp() {
@@ -187,7 +205,7 @@ fn poll_forever() {
 
 /// Threads that end by themselves.
 fn exit_threads(threads: u64) {
-    let barrier = std::sync::Arc::new(raw::SpinBarrier::new(threads + 1));
+    let barrier = Arc::new(raw::SpinBarrier::new(threads + 1));
     let handles: Vec<_> = (0..threads)
         .map(|_| {
             let barrier = barrier.clone();
@@ -198,6 +216,32 @@ fn exit_threads(threads: u64) {
     barrier.wait();
     for handle in handles {
         handle.join().expect("the thread ends");
+    }
+    done();
+}
+
+/// Threads that sleep in a futex until they are told to, and others that start only then; each
+/// makes one call and ends.
+fn idle_threads(before: u64, after: u64) {
+    let gate = Arc::new((Mutex::new(false), Condvar::new()));
+    let start = |gate: &Arc<(Mutex<bool>, Condvar)>| {
+        let gate = Arc::clone(gate);
+        let thread = std::thread::Builder::new().stack_size(SMALL_STACK_BYTES);
+        let call_when_open = move || {
+            let (open, changed) = &*gate;
+            let opened = open.lock().expect("no thread panics");
+            drop(changed.wait_while(opened, |open| !*open));
+            let _parent = getppid();
+        };
+        thread.spawn(call_when_open).expect("room for a thread")
+    };
+    let mut threads: Vec<_> = (0..before).map(|_| start(&gate)).collect();
+    wait();
+    *gate.0.lock().expect("no thread panics") = true;
+    gate.1.notify_all();
+    threads.extend((0..after).map(|_| start(&gate)));
+    for thread in threads {
+        thread.join().expect("the thread ends");
     }
     done();
 }
@@ -311,3 +355,6 @@ fn hold_session(pid: u64) {
     done();
     drop(session);
 }
+
+/// Thousands of threads have to fit.
+const SMALL_STACK_BYTES: usize = 64 * 1024;

@@ -1,5 +1,7 @@
 //! `whyfast doctor`: what this machine can measure, and the remedy for what it cannot.
 
+mod kernel;
+
 use std::fmt::Write as _;
 use std::fs;
 
@@ -53,16 +55,8 @@ impl Outcome {
 /// Examines the machine. Exits with 6 where the kernel cannot be profiled.
 pub(crate) fn doctor(args: &DoctorArgs) -> anyhow::Result<u8> {
     let output = Output::open(args.output.output.as_deref())?;
-    let mut checks = vec![kernel_profile()];
-    checks.extend([
-        btf(),
-        lockdown(),
-        cpus(),
-        clocksource(),
-        governor(),
-        descriptors(),
-        ports(),
-    ]);
+    let mut checks = kernel::checks();
+    checks.extend([cpus(), clocksource(), governor(), descriptors(), ports()]);
     checks.extend(
         recipe::names()
             .into_iter()
@@ -138,62 +132,6 @@ fn check(what: &str, outcome: Outcome, found: impl Into<String>, remedy: Option<
         outcome,
         found: found.into(),
         remedy: remedy.map(str::to_owned),
-    }
-}
-
-/// Loads and attaches everything once, for no target.
-fn kernel_profile() -> Check {
-    const WHAT: &str = "profile in the kernel";
-    match profiler::can_measure(recording::Detail::Times) {
-        Ok(()) => check(
-            WHAT,
-            Outcome::Ok,
-            "programs load and attach at detail times",
-            None,
-        ),
-        Err(error) => Check {
-            what: WHAT.into(),
-            outcome: Outcome::Missing,
-            found: error.to_string(),
-            remedy: (!rustix::process::geteuid().is_root()).then(|| {
-                "run with sudo, or let `whyfast compare` ask sudo for the profiler alone".into()
-            }),
-        },
-    }
-}
-
-fn btf() -> Check {
-    let path = "/sys/kernel/btf/vmlinux";
-    match fs::metadata(path) {
-        Ok(meta) => check(
-            "kernel type information (BTF)",
-            Outcome::Ok,
-            format!("{:.1} MB", meta.len() as f64 / 1e6),
-            None,
-        ),
-        Err(error) => check(
-            "kernel type information (BTF)",
-            Outcome::Missing,
-            format!("{path}: {error}"),
-            Some(
-                "use a kernel built with CONFIG_DEBUG_INFO_BTF (5.4 and newer distribution kernels)",
-            ),
-        ),
-    }
-}
-
-fn lockdown() -> Check {
-    let text = fs::read_to_string("/sys/kernel/security/lockdown").unwrap_or_default();
-    let mode = text
-        .split('[')
-        .nth(1)
-        .and_then(|rest| rest.split(']').next())
-        .unwrap_or("none");
-    if mode == "confidentiality" {
-        let remedy = "boot with lockdown=integrity; confidentiality forbids reading kernel memory";
-        check("lockdown", Outcome::Missing, mode, Some(remedy))
-    } else {
-        check("lockdown", Outcome::Ok, mode, None)
     }
 }
 
