@@ -120,10 +120,10 @@ fn profile_and_load_layout() {
     - **window**: 2.000 s, detail times (wall clock inside each call), copying the counters took 41.0us
     - **rate**: 312,500 calls/s, 50,000 errors/s
     - **errors**: recvfrom EAGAIN 100,000
-    - **waits**: epoll\_wait 25,000 wakes, 4.000 events per wake (median 4 to 7), 3 without an event, 0 interrupted, 75.0ms inside
+    - **waits**: epoll\_wait 25,000 wakes, 4.000 events per wake (median 4 to 7), 3 without an event (1 that did not wait), 0 interrupted, 75.0ms inside
     - **open**: in flight at end, not counted\: epoll\_wait 1 time (longest 12.0us in pid 4242 tid 4242)
     - **cpu**: of the target\: 1.98s, 99% of one CPU
-    - **our cost**: 1,250,000 program runs on the target's calls, reader 1.20ms CPU, maps 3.40 MB, attached in 45.0ms
+    - **our cost**: 1,250,000 program runs on the target's calls; reader 1.20ms CPU, maps 3.40 MB, attached in 45.0ms
     - **lost**: nothing
     - **target**: 1 process, 1 thread, children followed\: nginx 4242
 
