@@ -23,14 +23,16 @@ pub(crate) fn measure(setting: &Setting, report: &mut Report) -> Result<()> {
         return Ok(());
     }
     measure_calls(setting, report)?;
+    measure_switches(setting, report)?;
+    measure_crowd(setting, report)?;
     measure_server(setting, report)
 }
 
 /// A loop of `getppid`, alone and under each kind of probe, as the target and beside it.
 fn measure_calls(setting: &Setting, report: &mut Report) -> Result<()> {
-    let mut workload = Workload::start(setting.server_cpu)?;
+    let mut workload = Workload::start(setting.server_cpu, CALLS, &[])?;
     // Somebody else's process, so that the loop is no target.
-    let other = Workload::start(setting.server_cpu)?;
+    let other = Workload::start(setting.server_cpu, CALLS, &[])?;
     let mut arms = vec![(None, false)];
     for detail in DETAILS {
         arms.extend([(Some(detail), true), (Some(detail), false)]);
@@ -65,13 +67,135 @@ fn measure_calls(setting: &Setting, report: &mut Report) -> Result<()> {
         report.figure(name, "ns/call", added((detail, is_target)));
     }
     let floor = added((Some("floor"), true));
-    for (detail, limit) in [("counts", 1.0), ("times", 2.0)] {
-        let name = format!("added to a call, {detail} / floor");
+    for (detail, limit) in [("counts", 1.0), ("times", 1.8), ("sched", 3.0)] {
+        for (is_target, limit) in [(true, limit), (false, OTHERS_PAY)] {
+            report.limit(
+                &format!(
+                    "added to a call, {} / floor",
+                    arm_name(Some(detail), is_target)
+                ),
+                (&added((Some(detail), is_target)), &floor),
+                Bound::AtMost,
+                limit,
+            );
+        }
+    }
+    measure_peers_on_calls(setting, &mut workload, &bare, report)
+}
+
+/// The same loop under the tools that people use, for the record; they have no limit.
+fn measure_peers_on_calls(
+    setting: &Setting,
+    workload: &mut Workload,
+    bare: &[f64],
+    report: &mut Report,
+) -> Result<()> {
+    let mut small = Workload::start(setting.server_cpu, TRACED_CALLS, &[])?;
+    for peer in &PEERS {
+        // The slow ones get fewer calls.
+        let workload = if peer.is_slow {
+            &mut small
+        } else {
+            &mut *workload
+        };
+        let name = format!("getppid, added by {}", peer.name());
+        let pid = workload.child.pid();
+        let measured = peer.measure(setting, pid, report, &name, || workload.ns_per_call())?;
+        let without = bare.first().copied().unwrap_or(0.0);
+        if let Some(ns) = measured {
+            let added = ns.iter().map(|ns| ns - without).collect();
+            report.figure(name, "ns/call", added);
+        }
+    }
+    Ok(())
+}
+
+/// Two threads that wake each other on one CPU: four calls, two switches and two wake-ups there and
+/// back.
+fn measure_switches(setting: &Setting, report: &mut Report) -> Result<()> {
+    let mut workload = Workload::start(setting.server_cpu, ROUND_TRIPS, &["--round-trips"])?;
+    let mut arms = vec![None];
+    arms.extend(DETAILS.map(Some));
+    let mut ns: BTreeMap<Option<&str>, Vec<f64>> = BTreeMap::new();
+    workload.ns_per_call()?;
+    for repetition in 0..setting.repetitions {
+        for detail in rotated(&arms, repetition) {
+            let pid = workload.child.pid();
+            let attached = detail
+                .map(|detail| Attached::to(&setting.whyfast, setting.client_cpu, detail, pid))
+                .transpose()?;
+            let ns_per_trip = workload.ns_per_call()?;
+            attached.map(Attached::detach).transpose()?;
+            eprintln!(
+                "{repetition}: round trip, {}: {ns_per_trip:.0} ns",
+                arm_name(detail, true)
+            );
+            ns.entry(detail).or_default().push(ns_per_trip);
+        }
+    }
+    report.figure("round trip, no probe".to_owned(), "ns", ns[&None].clone());
+    for detail in DETAILS {
+        let pairs = ns[&Some(detail)].iter().zip(&ns[&None]);
+        let per_switch = pairs
+            .map(|(with, without)| (with - without) / 2.0)
+            .collect();
+        let name = format!("half a round trip (2 calls, 1 switch, 1 wake-up), added by {detail}");
+        report.figure(name, "ns", per_switch);
+    }
+    Ok(())
+}
+
+/// Memory with 10,000 threads told apart, for small and for large tables of thread ids.
+fn measure_crowd(setting: &Setting, report: &mut Report) -> Result<()> {
+    let threads = CROWD.to_string();
+    let mut workload = Workload::start(setting.server_cpu, 1, &["--threads", &threads])?;
+    workload.ns_per_call()?;
+    let pid = workload.child.pid();
+    for (ids, limit) in [("32768", 40.0), ("4194304", 120.0)] {
+        let options = [
+            "--by",
+            "thread",
+            "--limit-targets",
+            ids,
+            "--limit-threads",
+            ids,
+        ];
+        let (mut megabytes, mut attach) = (Vec::new(), Vec::new());
+        for repetition in 0..CROWD_REPETITIONS {
+            let (whyfast, cpu) = (&setting.whyfast, setting.client_cpu);
+            let mut attached = Attached::with(whyfast, cpu, "sched", pid, &options)?;
+            workload.ns_per_call()?;
+            let profile = attached.close()?;
+            let resident = attached.peak_resident_bytes()?;
+            attached.end()?;
+            let row = profile.calls.iter().find(|row| row.name == "getppid");
+            let counted = row.map_or(0, |row| row.count);
+            ensure!(
+                counted == u64::from(CROWD) && profile.lost.total() == 0,
+                "counted {counted} of {CROWD} calls, lost {:?}",
+                profile.lost
+            );
+            ensure!(
+                profile.groups.len() > CROWD as usize,
+                "not every thread is listed"
+            );
+            let total = (resident + profile.cost.map_bytes) as f64 / 1e6;
+            eprintln!("{repetition}: {CROWD} threads, {ids} ids: {total:.1} MB");
+            megabytes.push(total);
+            attach.push(profile.cost.attach_ns as f64 / 1e9);
+        }
+        let bounds = vec![1.0; megabytes.len()];
         report.limit(
-            &name,
-            (&added((Some(detail), true)), &floor),
+            &format!("MB of profiler and maps, {CROWD} threads by thread, pid_max {ids}"),
+            (&megabytes, &bounds),
             Bound::AtMost,
             limit,
+        );
+        report.limit(
+            &format!("s from start to attached, {CROWD} threads, pid_max {ids}"),
+            (&attach, &bounds),
+            Bound::AtMost,
+            0.5,
         );
     }
     Ok(())
@@ -118,9 +242,7 @@ fn measure_server(setting: &Setting, report: &mut Report) -> Result<()> {
                 .map(|detail| Attached::to(&setting.whyfast, setting.client_cpu, detail, pid))
                 .transpose()?;
             let run = client()?;
-            if let Some(attached) = attached {
-                attached.detach()?;
-            }
+            attached.map(Attached::detach).transpose()?;
             let name = arm_name(detail, true);
             eprintln!(
                 "{repetition}: {}, {name}: {:.0} requests/s",
@@ -135,60 +257,107 @@ fn measure_server(setting: &Setting, report: &mut Report) -> Result<()> {
         let name = format!("{}, {}", server.name, arm_name(detail, true));
         report.figure(name, "requests/s", rate[&detail].clone());
     }
-    measure_peers(setting, &server, &client, report)?;
-    let bare = &rate[&None][..];
-    for (detail, limit) in [("counts", 0.90), ("times", 0.85)] {
-        let name = format!("throughput kept, {detail} / no probe");
-        report.limit(&name, (&rate[&Some(detail)], bare), Bound::AtLeast, limit);
+    for peer in &PEERS {
+        let name = format!("{}, {}", server.name, peer.name());
+        let one = || Ok(client()?.requests_per_second);
+        if let Some(rates) = peer.measure(setting, server.pid(), report, &name, one)? {
+            report.figure(name, "requests/s", rates);
+        }
+    }
+    let floor = &rate[&Some("floor")][..];
+    report.figure(
+        "throughput kept, floor / no probe".to_owned(),
+        "",
+        floor
+            .iter()
+            .zip(&rate[&None])
+            .map(|(with, without)| with / without)
+            .collect(),
+    );
+    for (detail, limit) in [("counts", 0.99), ("times", 0.96), ("sched", 0.88)] {
+        let name = format!("throughput kept, {detail} / floor");
+        report.limit(&name, (&rate[&Some(detail)], floor), Bound::AtLeast, limit);
     }
     Ok(())
 }
 
-/// The same under the tools that people use, for the record; they have no limit.
-fn measure_peers(
-    setting: &Setting,
-    server: &Server,
-    client: &dyn Fn() -> Result<clients::Run>,
-    report: &mut Report,
-) -> Result<()> {
-    for (tool, arguments) in PEERS {
-        let name = format!("{}, {tool} {}", server.name, arguments.join(" "));
-        let Some(program) = command::find(tool, &[]) else {
-            let why = format!("{tool} is not installed");
-            report.not_measured(&name, why, "install it to compare");
-            continue;
+/// A tool that counts like `whyfast profile`.
+struct Peer {
+    program: &'static str,
+    arguments: &'static [&'static str],
+    /// Whether the process is appended as `-p PID`, or put into the last argument as `PID`.
+    takes_pid: bool,
+    /// Slower by factors.
+    is_slow: bool,
+}
+
+impl Peer {
+    fn name(&self) -> String {
+        if self.takes_pid {
+            format!("{} {}", self.program, self.arguments.join(" "))
+        } else {
+            format!("{} (syscount with times)", self.program)
+        }
+    }
+
+    /// The values of some repetitions under the tool; `None`, and the reason in the report, where it
+    /// cannot be had.
+    fn measure(
+        &self,
+        setting: &Setting,
+        pid: u32,
+        report: &mut Report,
+        name: &str,
+        mut value: impl FnMut() -> Result<f64>,
+    ) -> Result<Option<Vec<f64>>> {
+        let Some(program) = command::find(self.program, &[]) else {
+            let why = format!("{} is not installed", self.program);
+            report.not_measured(name, why, "install it to compare");
+            return Ok(None);
         };
         if !command::is_root() {
-            report.not_measured(&name, "this part needs to be root itself", "run with sudo");
-            continue;
+            report.not_measured(name, "this part needs to be root itself", "run with sudo");
+            return Ok(None);
         }
-        let mut rates = Vec::new();
+        let mut values = Vec::new();
         for _repetition in 0..PEER_REPETITIONS {
-            let mut command = peer(setting, &program, arguments, server.pid());
+            let mut command = self.command(setting, &program, pid);
             let mut tracer = Guarded::spawn(&mut command)?;
             // Neither of them says when it has begun.
             std::thread::sleep(PEER_START);
-            ensure!(tracer.child.try_wait()?.is_none(), "{tool} ended at once");
-            rates.push(client()?.requests_per_second);
+            ensure!(
+                tracer.child.try_wait()?.is_none(),
+                "{} ended at once",
+                self.program
+            );
+            values.push(value()?);
             tracer.end(Signal::INT)?;
         }
-        report.figure(name, "requests/s", rates);
+        Ok(Some(values))
     }
-    Ok(())
-}
 
-/// A tracer on a process; with a trace file system of its own, which not every host mounts.
-fn peer(setting: &Setting, program: &Path, arguments: &[&str], pid: u32) -> Command {
-    let mut command = cpus::pinned(setting.client_cpu, "unshare");
-    command
-        .args(["--mount", "sh", "-c", WITH_TRACEFS, "sh"])
-        .arg(program)
-        .args(arguments)
-        .args(["-p", &pid.to_string()])
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null());
-    command
+    /// With a trace file system of its own, which not every host mounts.
+    fn command(&self, setting: &Setting, program: &Path, pid: u32) -> Command {
+        let mut command = cpus::pinned(setting.client_cpu, "unshare");
+        command
+            .args(["--mount", "sh", "-c", WITH_TRACEFS, "sh"])
+            .arg(program);
+        let pid = pid.to_string();
+        if self.takes_pid {
+            command.args(self.arguments).args(["-p", &pid]);
+        } else {
+            command.args(
+                self.arguments
+                    .iter()
+                    .map(|argument| argument.replace("PID", &pid)),
+            );
+        }
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        command
+    }
 }
 
 fn arm_name(detail: Option<&str>, is_target: bool) -> String {
@@ -208,11 +377,12 @@ struct Workload {
 }
 
 impl Workload {
-    fn start(cpu: u32) -> Result<Self> {
+    fn start(cpu: u32, calls: u32, options: &[&str]) -> Result<Self> {
         let this = std::env::current_exe().context("the path of this program")?;
         let mut command = cpus::pinned(cpu, this);
         command
-            .args(["workload", &CALLS.to_string()])
+            .args(["workload", &calls.to_string()])
+            .args(options)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped());
         let mut child = Guarded::spawn(&mut command)?;
@@ -232,14 +402,45 @@ impl Workload {
     }
 }
 
-const DETAILS: [&str; 3] = ["floor", "counts", "times"];
-/// Tools with what makes them count like `whyfast profile`.
-const PEERS: [(&str, &[&str]); 2] = [("perf", &["trace", "-s"]), ("strace", &["-c", "-f"])];
+const DETAILS: [&str; 4] = ["floor", "counts", "times", "sched"];
+/// What a process that is no target may pay, as a multiple of the floor.
+const OTHERS_PAY: f64 = 1.15;
+const PEERS: [Peer; 3] = [
+    Peer {
+        program: "bpftrace",
+        // What syscount of its tools counts, and the time of each call.
+        arguments: &[
+            "-e",
+            "tracepoint:raw_syscalls:sys_enter /pid == PID/ { @start[tid] = nsecs; } \
+             tracepoint:raw_syscalls:sys_exit /@start[tid]/ { \
+             @count[args->id] = count(); @ns[args->id] = hist(nsecs - @start[tid]); \
+             delete(@start[tid]); }",
+        ],
+        takes_pid: false,
+        is_slow: false,
+    },
+    Peer {
+        program: "perf",
+        arguments: &["trace", "-s"],
+        takes_pid: true,
+        is_slow: true,
+    },
+    Peer {
+        program: "strace",
+        arguments: &["-c", "-f"],
+        takes_pid: true,
+        is_slow: true,
+    },
+];
 const WITH_TRACEFS: &str = "mountpoint -q /sys/kernel/tracing \
     || mount -t tracefs tracefs /sys/kernel/tracing; exec \"$@\"";
-/// They are slower by factors, so two repetitions show it.
+/// Factors apart, two repetitions show it.
 const PEER_REPETITIONS: u32 = 2;
 const PEER_START: Duration = Duration::from_secs(1);
 /// A fifth of a second at 200 ns: long against a time slice.
 const CALLS: u32 = 1_000_000;
+const TRACED_CALLS: u32 = 20_000;
+const ROUND_TRIPS: u32 = 50_000;
+const CROWD: u32 = 10_000;
+const CROWD_REPETITIONS: u32 = 3;
 const SECONDS: u32 = 2;

@@ -23,6 +23,17 @@ pub(crate) struct Attached {
 impl Attached {
     /// Attaches to a process and returns when its calls are counted.
     pub(crate) fn to(whyfast: &Path, cpu: u32, detail: &str, pid: u32) -> Result<Self> {
+        Self::with(whyfast, cpu, detail, pid, &[])
+    }
+
+    /// The same with further options.
+    pub(crate) fn with(
+        whyfast: &Path,
+        cpu: u32,
+        detail: &str,
+        pid: u32,
+        options: &[&str],
+    ) -> Result<Self> {
         let mut command = if command::is_root() {
             cpus::pinned(cpu, whyfast)
         } else {
@@ -39,6 +50,7 @@ impl Attached {
                 "--pid",
                 &pid.to_string(),
             ])
+            .args(options)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped());
         let mut child = Guarded::spawn(&mut command)?;
@@ -62,17 +74,38 @@ impl Attached {
         Ok(attached)
     }
 
-    /// Ends the window, takes the probes away, and returns what was counted.
-    pub(crate) fn detach(mut self) -> Result<Profile> {
+    /// Ends the window; the probes stay.
+    pub(crate) fn close(&mut self) -> Result<Profile> {
         self.send(Command::Close { quiet: false })?;
-        let profile = self.wait_for(|message| match message {
+        self.wait_for(|message| match message {
             Message::ProfileDone(profile) => Some(*profile),
             _ => None,
-        })?;
+        })
+    }
+
+    /// The most memory that the profiler has had so far, bytes.
+    pub(crate) fn peak_resident_bytes(&self) -> Result<u64> {
+        let path = format!("/proc/{}/status", self.child.pid());
+        let status = std::fs::read_to_string(&path).with_context(|| format!("no {path}"))?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let kilobytes = line.and_then(|line| line.trim().strip_suffix(" kB"));
+        let kilobytes: u64 = kilobytes.context("no peak in the status")?.trim().parse()?;
+        Ok(kilobytes * 1024)
+    }
+
+    /// Ends the window, takes the probes away, and returns what was counted.
+    pub(crate) fn detach(mut self) -> Result<Profile> {
+        let profile = self.close()?;
+        self.end()?;
+        Ok(profile)
+    }
+
+    /// Takes the probes away.
+    pub(crate) fn end(mut self) -> Result<()> {
         drop(self.stdin.take());
         let status = self.child.child.wait()?;
         ensure!(status.success(), "whyfast profile: {status}");
-        Ok(profile)
+        Ok(())
     }
 
     fn send(&mut self, command: Command) -> Result<()> {
