@@ -26,10 +26,21 @@ pub(crate) const FOR_TESTS: &[Package] = &[
         "python3",
         "programs with known system calls, as targets of tests",
     ),
+    package(
+        "qemu-system-x86",
+        "the virtual machines that tests boot other kernels in",
+    ),
     package("strace", "the counts that ours are checked against"),
     package("sudo", "runs the kernel tests where the user is not root"),
     package("util-linux", "taskset, which pins programs to CPUs"),
     package("wrk", "the load generator that ours is measured against"),
+];
+
+/// What booting other kernels takes.
+pub(crate) const FOR_VM: &[Package] = &[
+    package("bpftool", "runs in the virtual machine"),
+    package("qemu-system-x86", "the virtual machine"),
+    package("strace", "runs in the virtual machine"),
 ];
 
 /// What building the object of the kernel programs takes.
@@ -178,7 +189,7 @@ mod tests {
     /// Lists are sorted and name each package once, so that they stay readable.
     #[test]
     fn lists_are_sorted() {
-        for list in [FOR_TESTS, FOR_EBPF] {
+        for list in [FOR_TESTS, FOR_VM, FOR_EBPF] {
             assert!(list.is_sorted_by(|a, b| a.name < b.name));
             assert!(list.iter().all(|package| !package.purpose.is_empty()));
         }

@@ -6,6 +6,7 @@
 
 pub(crate) mod kernel;
 mod libtest;
+pub(crate) mod vm;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, BufRead, BufReader, Write};
@@ -41,6 +42,8 @@ pub(crate) enum Tier {
     Loopback,
     /// Root and a kernel with BTF: the tests that attach programs.
     Kernel,
+    /// QEMU, and kernels from Debian's archive: the kernel tests that need no distribution, on each.
+    Vm,
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
@@ -67,6 +70,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
                 tally.cargo_test(&root, *tier, &selection)?;
             }
             Tier::Kernel => kernel::run(&root, &mut tally)?,
+            Tier::Vm => vm::run(&root, &mut tally)?,
         }
     }
     tally.finish()
@@ -119,8 +123,7 @@ impl Tally {
         let status = child.child.wait()?;
         self.counts.add(counts);
         if !status.success() && counts.failed == 0 {
-            writeln!(self.out, "failed: {line}: {status}")?;
-            self.counts.failed += 1;
+            self.fail(&format!("{line}: {status}"))?;
         }
         self.collect_skips(&skip_log, tier)
     }
@@ -137,19 +140,40 @@ impl Tally {
             .map(|line| line.split_once('\t').unwrap_or((line, "no reason given")))
             .collect();
         for (test, reason) in skips {
-            self.counts.passed = self.counts.passed.saturating_sub(1);
-            self.skip(test, reason, tier)?;
+            self.skipped_itself(test, reason, tier)?;
         }
+        Ok(())
+    }
+
+    /// Counts a test that left itself out, which the test harness counted as passed.
+    pub(crate) fn skipped_itself(&mut self, test: &str, reason: &str, tier: Tier) -> Result<()> {
+        self.counts.passed = self.counts.passed.saturating_sub(1);
+        self.skip(test, reason, tier)
+    }
+
+    /// Passes a line on, and counts what it says if it is one of the test harness; lines may have
+    /// a name before them, with ` | ` in between.
+    pub(crate) fn line(&mut self, line: &str) -> Result<()> {
+        writeln!(self.out, "{line}")?;
+        let said = line.split_once(" | ").map_or(line, |(_, said)| said);
+        if let Some(counts) = libtest::parse_result_line(said) {
+            self.counts.add(counts);
+        }
+        Ok(())
+    }
+
+    /// Counts something that went wrong and that is not a test.
+    pub(crate) fn fail(&mut self, what: &str) -> Result<()> {
+        writeln!(self.out, "failed: {what}")?;
+        self.counts.failed += 1;
         Ok(())
     }
 
     /// Counts a test that did not run, which is a failure where its tier has to run.
     pub(crate) fn skip(&mut self, test: &str, reason: &str, tier: Tier) -> Result<()> {
-        if tier == Tier::Kernel && self.kernel_required {
+        if matches!(tier, Tier::Kernel | Tier::Vm) && self.kernel_required {
             let (test, reason) = (test.escape_debug(), reason.escape_debug());
-            let required = "and CI=true asks for the kernel tier";
-            writeln!(self.out, "failed: {test}: {reason}, {required}")?;
-            self.counts.failed += 1;
+            self.fail(&format!("{test}: {reason}, and CI=true asks for it"))?;
         } else {
             self.skipped.push((test.to_owned(), reason.to_owned()));
         }

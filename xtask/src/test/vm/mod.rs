@@ -1,0 +1,136 @@
+//! The tier of other kernels: each is booted in a virtual machine that runs the kernel tests, as
+//! static programs that find there what they use and nothing else.
+
+mod guest;
+mod initramfs;
+mod kernels;
+mod machine;
+mod verdict;
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+
+use super::{Tally, Tier};
+use crate::{command, packages};
+use guest::Guest;
+use kernels::Kernel;
+use machine::{End, Machine, QEMU};
+use verdict::Verdict;
+
+/// Boots each kernel of [`BOOTS`] and counts what its tests reported.
+pub(crate) fn run(root: &Path, tally: &mut Tally) -> Result<()> {
+    let folder = root.join("target/vm");
+    if let Some(reason) = missing() {
+        for boot in BOOTS {
+            tally.skip(&boot.name(boot.series), &reason, Tier::Vm)?;
+        }
+        return Ok(());
+    }
+    fs::create_dir_all(&folder).with_context(|| format!("failed to make {}", folder.display()))?;
+    let guest = Guest::build(root)?;
+    for boot in BOOTS {
+        match kernels::newest(boot.series, &folder) {
+            Ok(kernel) => boot.run(&kernel, &guest, &folder, tally)?,
+            Err(error) => tally.skip(&boot.name(boot.series), &format!("{error:#}"), Tier::Vm)?,
+        }
+    }
+    Ok(())
+}
+
+/// One start of one kernel.
+struct Boot {
+    /// The newest kernel that begins with this is booted.
+    series: &'static str,
+    /// Words for the kernel's command line.
+    parameters: &'static str,
+    /// Arguments of each test program, which choose among its tests.
+    selection: &'static str,
+    /// The tests that those leave out, and why.
+    left_out: &'static str,
+}
+
+impl Boot {
+    /// What stands before each line of it.
+    fn name(&self, release: &str) -> String {
+        match self.parameters {
+            "" => release.to_owned(),
+            parameters => format!("{release} {parameters}"),
+        }
+    }
+
+    fn run(&self, kernel: &Kernel, guest: &Guest, folder: &Path, tally: &mut Tally) -> Result<()> {
+        let name = self.name(&kernel.release);
+        let initramfs = folder.join("initramfs");
+        fs::write(&initramfs, guest.initramfs(self.selection)?)
+            .with_context(|| format!("failed to write {}", initramfs.display()))?;
+        let console = folder.join("console");
+        // Of an earlier machine, which may have ended before it wrote any.
+        fs::write(&console, "").with_context(|| format!("failed to write {}", console.display()))?;
+        eprintln!("booting {name}; not run there: {}", self.left_out);
+        let machine = Machine {
+            kernel: &kernel.image,
+            initramfs: &initramfs,
+            parameters: self.parameters,
+            console: &console,
+        };
+        let mut verdict = Verdict::default();
+        let end = machine.run(TIME_LIMIT, |line| {
+            verdict.line(line);
+            tally.line(&format!("{name} | {line}"))
+        })?;
+        for (test, reason) in verdict.skipped() {
+            tally.skipped_itself(&format!("{name} {test}"), reason, Tier::Vm)?;
+        }
+        let said = fs::read(&console).context("failed to read the kernel's messages")?;
+        let how = match end {
+            End::Exit(status) => format!("QEMU ended with {status}"),
+            End::TimeLimit => format!("ended after {} s", TIME_LIMIT.as_secs()),
+        };
+        for failure in verdict.failures(&String::from_utf8_lossy(&said), &how) {
+            tally.fail(&format!("{name}: {failure}"))?;
+        }
+        Ok(())
+    }
+}
+
+/// Why the tier cannot run on this machine.
+fn missing() -> Option<String> {
+    if std::env::consts::ARCH != "x86_64" {
+        return Some("the kernels that it boots are for x86-64".to_owned());
+    }
+    let lacks = |program: &&&str| command::find(program, &["/usr/sbin".into()]).is_none();
+    let programs = [QEMU, "apt-get", "dpkg-deb"];
+    let missing: Vec<&str> = programs.iter().filter(lacks).copied().collect();
+    (!missing.is_empty()).then(|| {
+        let (missing, install) = (missing.join(", "), packages::install_line(packages::FOR_VM));
+        format!("needs {missing} ({install}, on Debian)")
+    })
+}
+
+const BOOTS: &[Boot] = &[
+    Boot {
+        series: "6.1",
+        parameters: "",
+        selection: ORDINARY,
+        left_out: LEFT_OUT,
+    },
+    Boot {
+        series: "6.12",
+        parameters: "",
+        selection: ORDINARY,
+        left_out: LEFT_OUT,
+    },
+    Boot {
+        series: "6.12",
+        parameters: "lockdown=confidentiality",
+        selection: "every_detail_loads known_calls times_add_up",
+        left_out: "all but lockdown::, they ran on the same kernel before",
+    },
+];
+const ORDINARY: &str = "--skip same_rows_as_strace --skip targets_by_port";
+const LEFT_OUT: &str = "distribution:: (programs of a whole distribution), lockdown:: (has its own boot)";
+/// A hang and not a slow machine: ten times what a boot with all its tests takes.
+const TIME_LIMIT: Duration = Duration::from_secs(600);
