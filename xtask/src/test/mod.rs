@@ -151,14 +151,12 @@ impl Tally {
         self.skip(test, reason, tier)
     }
 
-    /// Passes a line on, and counts what it says if it is one of the test harness; lines may have
-    /// a name before them, with ` | ` in between.
-    pub(crate) fn line(&mut self, line: &str) -> Result<()> {
-        writeln!(self.out, "{line}")?;
-        let said = line.split_once(" | ").map_or(line, |(_, said)| said);
-        if let Some(counts) = libtest::parse_result_line(said) {
-            self.counts.add(counts);
-        }
+    /// Passes a line on with the name of where it comes from, and counts what it says if it is one of
+    /// the test harness.
+    pub(crate) fn line(&mut self, origin: &str, line: &str) -> Result<()> {
+        writeln!(self.out, "{origin} | {line}")?;
+        self.counts
+            .add(libtest::parse_result_line(line).unwrap_or_default());
         Ok(())
     }
 

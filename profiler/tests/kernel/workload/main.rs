@@ -17,7 +17,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::io::{read, write};
 use rustix::pipe::{PipeFlags, pipe, pipe_with};
-use rustix::process::getppid;
+use rustix::process::{Signal, getppid, kill_process};
 
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -39,6 +39,8 @@ fn main() {
         Some("hold-session") => hold_session(number(1)),
         Some("int80") => int80(number(1)),
         Some("interrupted") => interrupted(),
+        Some("killed-in-call") => killed_in_call(),
+        Some("listen") => listen(),
         Some("seccomp") => seccomp(),
         Some("signals") => signals(number(1)),
         Some("sleep") => sleep(number(1)),
@@ -301,6 +303,26 @@ fn sleep(milliseconds: u64) {
     // sleeps: a call that is seen while it is in flight.
     std::thread::sleep(Duration::from_millis(milliseconds));
     done();
+}
+
+/// Kills a child while it is inside `pause`.
+fn killed_in_call() {
+    let child = raw::fork_child(raw::pause);
+    let stat = format!("/proc/{}/stat", child.as_raw_nonzero());
+    // In `pause` alone it sleeps; a tracer stops it, which is another state.
+    while !std::fs::read_to_string(&stat).is_ok_and(|stat| stat.contains(") S ")) {
+        std::thread::yield_now();
+    }
+    kill_process(child, Signal::TERM).expect("it is a child that was not collected");
+    raw::wait_child();
+}
+
+/// A server that says with two bytes which port it has, and serves nobody.
+fn listen() {
+    let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
+    let port = listener.local_addr().expect("it is bound").port();
+    write(std::io::stdout().as_fd(), &port.to_ne_bytes()).expect("the test reads");
+    wait();
 }
 
 /// A profiler that the test kills.

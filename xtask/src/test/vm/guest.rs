@@ -36,11 +36,9 @@ impl Guest {
         let tests = tree::executables(&tests, "test")?;
         ensure!(!tests.is_empty(), "cargo built no tests");
         let mut tools = Vec::new();
-        for tool in TOOLS {
-            let path = command::find(tool, &["/usr/sbin".into(), "/sbin".into()])
-                .with_context(|| format!("{tool} is not on PATH; tests in the machine start it"))?;
-            tools.extend(libraries(&path)?);
-            tools.push(path);
+        for tool in TOOLS.map(Path::new) {
+            tools.extend(libraries(tool)?);
+            tools.push(tool.to_owned());
         }
         Ok(Self {
             init: init.path.clone(),
@@ -84,7 +82,7 @@ fn compile(root: &Path, what: &[&str]) -> Result<String> {
         .args(what)
         // Always the same packages and features, so that what they use is built once.
         .args(["--package", INIT, "--package", "profiler"])
-        .args(["--features", "profiler/kernel-tests", "--target", TARGET])
+        .args(["--features", "profiler/vm-tests", "--target", TARGET])
         .arg("--message-format=json-render-diagnostics")
         // With a target they are for the programs alone, not for what builds them.
         .env("RUSTFLAGS", RUSTFLAGS);
@@ -125,7 +123,7 @@ const TARGET: &str = "x86_64-unknown-linux-gnu";
 /// without optimisation reading the kernel's type information takes seconds there.
 const RUSTFLAGS: &str = "-C target-feature=+crt-static -C strip=symbols -C opt-level=1";
 /// What tests start, besides programs of their own.
-const TOOLS: &[&str] = &["bpftool", "sleep", "strace", "timeout", "true"];
+pub(crate) const TOOLS: [&str; 3] = ["/bin/true", "/usr/bin/strace", "/usr/sbin/bpftool"];
 
 #[cfg(test)]
 mod tests {

@@ -21,8 +21,9 @@ pub(crate) struct Kernel {
 /// it cannot be had, the newest one in the cache; else why there is none.
 pub(crate) fn newest(series: &str, cache: &Path) -> Result<Kernel> {
     let found = releases_in_archive(series).and_then(|releases| {
-        let release = newest_of(series, releases)
-            .with_context(|| format!("the archive has no package linux-image-{series}.*{FLAVOUR}"))?;
+        let release = newest_of(series, releases).with_context(|| {
+            format!("the archive has no package linux-image-{series}.*{FLAVOUR}")
+        })?;
         let kernel = kernel(release, cache);
         if !kernel.image.exists() {
             download(&kernel, cache)?;

@@ -95,7 +95,10 @@ fn watch(
 fn read_lines(from: impl Read, to: &mpsc::Sender<String>) {
     let mut from = BufReader::new(from);
     let mut bytes = Vec::new();
-    while from.read_until(b'\n', &mut bytes).is_ok_and(|read| read > 0) {
+    while from
+        .read_until(b'\n', &mut bytes)
+        .is_ok_and(|read| read > 0)
+    {
         let line = String::from_utf8_lossy(&bytes);
         let line = line.trim_end().replace(char::is_control, "\u{fffd}");
         if to.send(line).is_err() {
