@@ -81,8 +81,7 @@ pub(crate) fn install(packages: &[Package]) -> Result<()> {
     if missing.is_empty() {
         return Ok(());
     }
-    // An old list of packages names files that are gone from the archive.
-    command::run(as_root("apt-get").args(["update", "-qq"]))?;
+    update()?;
     missing.retain(|package| {
         let known = is_known(package);
         let Package { name, purpose } = package;
@@ -100,6 +99,11 @@ pub(crate) fn install(packages: &[Package]) -> Result<()> {
         .args(["apt-get", "install", "-qq", "-y", "--no-install-recommends"])
         .args(missing.iter().map(|package| package.name));
     command::run(&mut apt)
+}
+
+/// Fetches the list of packages: an old one names files that are gone from the archive.
+pub(crate) fn update() -> Result<()> {
+    command::run(as_root("apt-get").args(["update", "-qq"]))
 }
 
 /// The command line that installs packages by hand.

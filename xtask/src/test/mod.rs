@@ -28,7 +28,7 @@ pub(crate) struct Args {
     /// First install what tests use where it is there (with apt-get).
     #[arg(long)]
     install: bool,
-    /// Tiers to run; all of them by default.
+    /// Tiers to run; all of them by default, `vm` with CI=true only.
     #[arg(value_enum)]
     tiers: Vec<Tier>,
 }
@@ -51,8 +51,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         packages::install(packages::FOR_TESTS)?;
     }
     let all: &[Tier] = Tier::value_variants();
+    let by_default = default_tiers(is_ci());
     let tiers = if args.tiers.is_empty() {
-        all
+        &by_default
     } else {
         &args.tiers
     };
@@ -70,10 +71,23 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
                 tally.cargo_test(&root, *tier, &selection)?;
             }
             Tier::Kernel => kernel::run(&root, &mut tally)?,
-            Tier::Vm => vm::run(&root, &mut tally)?,
+            Tier::Vm => vm::run(&root, args.install, &mut tally)?,
         }
     }
     tally.finish()
+}
+
+/// Booting other kernels takes packages that few developers have, and a minute.
+fn default_tiers(is_ci: bool) -> Vec<Tier> {
+    let tiers = Tier::value_variants().iter();
+    tiers
+        .filter(|tier| is_ci || **tier != Tier::Vm)
+        .copied()
+        .collect()
+}
+
+fn is_ci() -> bool {
+    std::env::var_os("CI").is_some_and(|value| value == "true")
 }
 
 /// What ran so far.
@@ -81,7 +95,7 @@ pub(crate) struct Tally {
     counts: Counts,
     /// What was skipped and why.
     skipped: Vec<(String, String)>,
-    /// Whether a skipped kernel test is a failure: on CI, which is root.
+    /// Whether a skipped test of the tiers `kernel` and `vm` is a failure: on CI, which is root.
     kernel_required: bool,
     /// Holds the file that tests write their skips to.
     folder: tempfile::TempDir,
@@ -94,7 +108,7 @@ impl Tally {
         Ok(Self {
             counts: Counts::default(),
             skipped: Vec::new(),
-            kernel_required: std::env::var_os("CI").is_some_and(|value| value == "true"),
+            kernel_required: is_ci(),
             folder: tempfile::tempdir().context("failed to make a temporary folder")?,
             out: Box::new(io::stdout()),
         })
@@ -283,6 +297,35 @@ mod tests {
         );
     }
 
+    /// Lines with an origin are passed on with it, and counted as if they had none.
+    #[test]
+    fn lines_with_an_origin() {
+        let mut tally = silent();
+        let result = "test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out";
+        for line in ["running 3 tests", result] {
+            tally.line("6.1", line).expect("a sink takes everything");
+        }
+        tally.fail("6.1: hang").expect("a sink takes everything");
+        let itself = tally.skipped_itself("6.1 a", "no strace", Tier::Loopback);
+        itself.expect("a sink takes everything");
+        let expected = Counts {
+            passed: 2,
+            failed: 1,
+            ignored: 1,
+        };
+        assert_eq!((tally.counts, tally.skipped.len()), (expected, 1));
+    }
+
+    /// Other kernels are booted by default on CI alone, everything else always.
+    #[test]
+    fn tiers_by_default() {
+        assert_eq!(default_tiers(true), Tier::value_variants());
+        assert_eq!(
+            default_tiers(false),
+            [Tier::Pure, Tier::Loopback, Tier::Kernel]
+        );
+    }
+
     /// A binary that dies before it reports is a failure.
     #[test]
     fn a_crash_is_a_failure() {
@@ -293,11 +336,12 @@ mod tests {
         assert_eq!(tally.failed(), 1);
     }
 
-    /// Where the kernel tier has to run, skipping it fails; other tiers may be skipped.
+    /// Where kernel tests have to run, skipping them fails; other tiers may be skipped.
     #[test]
     fn kernel_skips_fail_where_required() {
         for (kernel_required, tier, failed, skipped) in [
             (true, Tier::Kernel, 1, 0),
+            (true, Tier::Vm, 1, 0),
             (false, Tier::Kernel, 0, 1),
             (true, Tier::Loopback, 0, 1),
         ] {

@@ -1,6 +1,7 @@
 //! What runs in a virtual machine: the test programs, linked statically, and the few programs of this
 //! system that they start.
 
+use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -68,7 +69,7 @@ impl Guest {
         for test in &self.tests {
             let path = Path::new("/tests").join(&test.name);
             archive.program(&path, &read(&test.path)?)?;
-            commands += &format!("{} --test-threads=1 {arguments}\n", path.display());
+            writeln!(commands, "{} --test-threads=1 {arguments}", path.display())?;
         }
         archive.text(Path::new("/etc/vm-init"), &commands)?;
         Ok(archive.finish())

@@ -46,10 +46,9 @@ impl Verdict {
     /// machine ended.
     pub(crate) fn failures(&self, console: &str, how: &str) -> Vec<String> {
         let mut failures = self.failures.clone();
-        let complaints = console.lines().filter(|line| {
-            let complains = |sign: &&str| line.contains(*sign);
-            COMPLAINTS.iter().any(|sign| complains(&sign))
-        });
+        let complaints = console
+            .lines()
+            .filter(|line| COMPLAINTS.iter().any(|sign| line.contains(sign)));
         failures.extend(complaints.map(|line| format!("the kernel said: {}", clean(line))));
         if !self.done {
             let lines: Vec<String> = console.lines().map(clean).collect();
