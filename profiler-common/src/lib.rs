@@ -99,6 +99,8 @@ pub mod program {
     pub const FLOOR_ENTER: &str = "floor_enter";
     /// Detail `floor`, on `sys_exit`: empty.
     pub const FLOOR_EXIT: &str = "floor_exit";
+    /// Detail `counts`, at the end of the function `x64_sys_call`.
+    pub const FUNCTION_EXIT: &str = "function_exit";
     /// On `sched_process_fork`.
     pub const PROCESS_FORK: &str = "process_fork";
     /// On `sched_process_exec`.

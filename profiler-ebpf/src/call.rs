@@ -43,6 +43,12 @@ pub(crate) fn enter(ctx: &BtfTracePointContext) {
 /// `bpf_get_current_pid_tgid` costs the same, and the task is needed anyway.
 #[inline(always)]
 pub(crate) fn leave(ctx: &BtfTracePointContext, timed: bool) {
+    leave_with(Registers::argument(ctx, 0), ctx.arg(1), timed);
+}
+
+/// The same for any hook that knows registers and result.
+#[inline(always)]
+pub(crate) fn leave_with(registers: Registers, ret: i64, timed: bool) {
     let task = Task::current();
     let flags = flags(task.tgid());
     if flags & TARGET == 0 {
@@ -54,8 +60,7 @@ pub(crate) fn leave(ctx: &BtfTracePointContext, timed: bool) {
     // First of all, so that as little as possible of this program is in the time.
     let now_ns = if timed { clock_ns() } else { 0 };
     let start = if timed { take_start(task) } else { None };
-    let ret: i64 = ctx.arg(1);
-    let Some(row) = row_at_exit(Registers::argument(ctx, 0), task, ret) else {
+    let Some(row) = row_at_exit(registers, task, ret) else {
         add(EVENTS.get(0).map(|events| &events.lost_unknown), 1);
         return;
     };

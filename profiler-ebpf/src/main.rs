@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: (MIT OR Apache-2.0) AND (MIT OR GPL-2.0-only)
-//! The programs of whyfast that run in the kernel: entry points only, one per tracepoint.
+//! The programs of whyfast that run in the kernel: entry points only, one per hook.
 //!
 //! For every other architecture than BPF this is an empty program, so that the workspace builds
 //! everywhere with stable Rust; `cargo xtask ebpf` builds the object that `profiler` embeds.
@@ -19,6 +19,8 @@
 
 #[cfg(target_arch = "bpf")]
 mod call;
+#[cfg(target_arch = "bpf")]
+mod function;
 #[cfg(target_arch = "bpf")]
 mod kernel;
 #[cfg(target_arch = "bpf")]

@@ -44,7 +44,7 @@ mod target;
 mod tracked;
 
 pub use btf::BtfError;
-pub use config::{Config, Limits};
+pub use config::{Config, Hook, Limits};
 pub use error::{PortOwner, ProfilerError};
 pub use session::{Session, can_measure};
 pub use source::{bpf_object_sha256, loaded_programs};

@@ -5,7 +5,7 @@ use std::error::Error as StdError;
 use std::os::fd::{AsFd as _, AsRawFd as _, RawFd};
 
 use aya::maps::Map;
-use aya::programs::{BtfTracePoint, ProgramError};
+use aya::programs::{Program, ProgramError};
 use aya::{Ebpf, EbpfError, EbpfLoader, Endianness};
 use profiler_common::{
     CountRow, EndRow, ErrnoRow, Events, ROWS, StartSlot, TARGETS_PER_ENTRY, TargetEntry, TimeRow,
@@ -17,12 +17,13 @@ use super::object::{check_abi, object};
 use super::{CounterSource, Tables};
 use crate::btf::Btf;
 use crate::sys::{Mapping, Shared};
-use crate::{ProfilerError, privileges};
+use crate::{Hook, ProfilerError, privileges};
 
 /// What to load, and how large.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LoadPlan {
     pub(crate) detail: Detail,
+    pub(crate) hook: Hook,
     pub(crate) follow: bool,
     /// Process ids below this can be targets.
     pub(crate) target_ids: u32,
@@ -65,7 +66,7 @@ impl Bpf {
             .map_err(|error| refused("the kernel's type information", &error))?;
         let sizes = Sizes::new(plan)?;
         let mut ebpf = load_object(object, &btf, &Offsets::find(&blob)?, plan, &sizes)?;
-        let programs = attach(&mut ebpf, &btf, plan.detail)?;
+        let programs = attach(&mut ebpf, &btf, plan)?;
         Ok(Self {
             counts: mapping(&ebpf, map::COUNTS, sizes.counts)?,
             ends: mapping(&ebpf, map::ENDS, ROWS)?,
@@ -186,36 +187,44 @@ fn load_object(
     })
 }
 
-fn attach(ebpf: &mut Ebpf, btf: &aya::Btf, detail: Detail) -> Result<Vec<RawFd>, ProfilerError> {
+fn attach(ebpf: &mut Ebpf, btf: &aya::Btf, plan: &LoadPlan) -> Result<Vec<RawFd>, ProfilerError> {
+    let programs = match (plan.hook, plan.detail) {
+        (Hook::Tracepoint, detail) => programs(detail),
+        (Hook::Function, Detail::Counts) => [&LIFECYCLE[..], &[FUNCTION]].concat(),
+        (Hook::Function, detail) => return Err(ProfilerError::HookForDetail { detail }),
+    };
     let mut fds = Vec::new();
-    for (name, tracepoint) in programs(detail) {
-        let failed = |error: &ProgramError| {
-            not_permitted(&format!("attach to {tracepoint}"), error)
-                .unwrap_or_else(|| refused(name, error))
-        };
-        let program: &mut BtfTracePoint = ebpf
+    for (name, point) in programs {
+        let program = ebpf
             .program_mut(name)
-            .expect("the object was built from the same names")
-            .try_into()
-            .map_err(|error| failed(&error))?;
-        program
-            .load(tracepoint, btf)
-            .map_err(|error| failed(&error))?;
-        program.attach().map_err(|error| failed(&error))?;
-        let fd = program.fd().map_err(|error| failed(&error))?;
-        fds.push(fd.as_fd().as_raw_fd());
+            .expect("the object was built from the same names");
+        let fd = attach_one(program, point, btf).map_err(|error| {
+            not_permitted(&format!("attach to {point}"), &error)
+                .unwrap_or_else(|| refused(name, &error))
+        })?;
+        fds.push(fd);
     }
     Ok(fds)
+}
+
+fn attach_one(program: &mut Program, point: &str, btf: &aya::Btf) -> Result<RawFd, ProgramError> {
+    match program {
+        Program::BtfTracePoint(program) => {
+            program.load(point, btf)?;
+            program.attach()?;
+        }
+        Program::FExit(program) => {
+            program.load(point, btf)?;
+            program.attach()?;
+        }
+        _ => unreachable!("the object was built with programs of these types"),
+    }
+    Ok(program.fd()?.as_fd().as_raw_fd())
 }
 
 /// Programs of a detail and their tracepoints; the ones of every call last, so that a failure
 /// before them costs the host nothing.
 fn programs(detail: Detail) -> Vec<(&'static str, &'static str)> {
-    let lifecycle = [
-        (program::PROCESS_FORK, "sched_process_fork"),
-        (program::PROCESS_EXEC, "sched_process_exec"),
-        (program::PROCESS_EXIT, "sched_process_exit"),
-    ];
     let calls: &[_] = match detail {
         Detail::Floor => &[
             (program::FLOOR_EXIT, "sys_exit"),
@@ -227,7 +236,7 @@ fn programs(detail: Detail) -> Vec<(&'static str, &'static str)> {
             (program::TIMES_ENTER, "sys_enter"),
         ],
     };
-    [&lifecycle[..], calls].concat()
+    [&LIFECYCLE[..], calls].concat()
 }
 
 /// How many programs of ours the kernel holds, of this and of other processes, recognised by their
@@ -235,7 +244,8 @@ fn programs(detail: Detail) -> Vec<(&'static str, &'static str)> {
 pub fn loaded_programs() -> std::io::Result<usize> {
     let ours = programs(Detail::Times)
         .into_iter()
-        .chain(programs(Detail::Floor));
+        .chain(programs(Detail::Floor))
+        .chain([FUNCTION]);
     // The kernel keeps 15 bytes of a name.
     let names: Vec<&str> = ours
         .map(|(name, _)| name.get(..15).unwrap_or(name))
@@ -319,6 +329,12 @@ fn refused(what: &str, error: &(dyn StdError + 'static)) -> ProfilerError {
     }
 }
 
+const LIFECYCLE: [(&str, &str); 3] = [
+    (program::PROCESS_FORK, "sched_process_fork"),
+    (program::PROCESS_EXEC, "sched_process_exec"),
+    (program::PROCESS_EXIT, "sched_process_exit"),
+];
+const FUNCTION: (&str, &str) = (program::FUNCTION_EXIT, "x64_sys_call");
 const VMLINUX_BTF: &str = "/sys/kernel/btf/vmlinux";
 /// Characters of a cause that are kept.
 const MOST_CAUSE: usize = 2000;

@@ -8,6 +8,8 @@
 
 mod counts;
 mod distribution;
+#[cfg(feature = "vm-tests")]
+mod function_hook;
 mod lifecycle;
 mod limits;
 #[cfg(feature = "vm-tests")]

@@ -17,7 +17,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::io::{read, write};
 use rustix::pipe::{PipeFlags, pipe, pipe_with};
-use rustix::process::{Signal, getppid, kill_process};
+use rustix::process::{Pid, Signal, getppid, kill_process};
 
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -209,11 +209,16 @@ fn exec() {
     raw::exec(&["/bin/true"]);
 }
 
+/// The leader waits in a call for the thread that replaces both.
 fn exec_from_thread() {
+    let leader = rustix::process::getpid();
     wait();
-    std::thread::spawn(|| raw::exec(&["/bin/true"]))
-        .join()
-        .expect("exec does not return");
+    std::thread::spawn(move || {
+        await_asleep(leader);
+        raw::exec(&["/bin/true"])
+    })
+    .join()
+    .expect("exec does not return");
 }
 
 /// Stops, and runs a command when continued: what a tracer and a profiler can both attach to.
@@ -308,13 +313,19 @@ fn sleep(milliseconds: u64) {
 /// Kills a child while it is inside `pause`.
 fn killed_in_call() {
     let child = raw::fork_child(raw::pause);
-    let stat = format!("/proc/{}/stat", child.as_raw_nonzero());
-    // In `pause` alone it sleeps; a tracer stops it, which is another state.
+    await_asleep(child);
+    kill_process(child, Signal::TERM).expect("it is a child that was not collected");
+    raw::wait_child();
+}
+
+/// Waits until the first thread of a process sleeps in a call. A tracer stops it, which is another
+/// state.
+fn await_asleep(pid: Pid) {
+    let pid = pid.as_raw_nonzero();
+    let stat = format!("/proc/{pid}/task/{pid}/stat");
     while !std::fs::read_to_string(&stat).is_ok_and(|stat| stat.contains(") S ")) {
         std::thread::yield_now();
     }
-    kill_process(child, Signal::TERM).expect("it is a child that was not collected");
-    raw::wait_child();
 }
 
 /// A server that says with two bytes which port it has, and serves nobody.

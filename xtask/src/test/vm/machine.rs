@@ -45,8 +45,10 @@ impl Machine<'_> {
         // QEMU goes with us, also when we are killed.
         let mut command = Command::new("setpriv");
         command.args(["--pdeathsig", "KILL", "--", QEMU]);
-        // KVM is not to be had everywhere, and counts do not depend on speed.
-        command.args(["-accel", "tcg", "-cpu", "max", "-smp", "2", "-m", "1024"]);
+        // KVM is not to be had everywhere, and counts do not depend on speed. One thread for both CPUs:
+        // with one each, code that a CPU changes (as attaching does) may run half changed on another.
+        command.args(["-accel", "tcg,thread=single", "-cpu", "max"]);
+        command.args(["-smp", "2", "-m", "1024"]);
         command.args(["-no-user-config", "-nodefaults", "-no-reboot"]);
         command.args(["-display", "none"]);
         command.arg("-kernel").arg(self.kernel);
