@@ -57,10 +57,15 @@ pub(crate) fn why_not_permitted() -> String {
     explain(&Evidence {
         held: rustix::thread::capabilities(None)
             .map_or(CapabilitySet::empty(), |held| held.effective),
-        lockdown: read("/sys/kernel/security/lockdown"),
+        lockdown: read(LOCKDOWN),
         unprivileged_bpf_disabled: read("/proc/sys/kernel/unprivileged_bpf_disabled"),
         lsm: read("/sys/kernel/security/lsm"),
     })
+}
+
+/// Explains what the verifier said, where it is not the program that is at fault.
+pub(crate) fn why_not_verified(verifier: &str) -> Option<String> {
+    explain_unknown_helper(verifier, read(LOCKDOWN))
 }
 
 struct Evidence {
@@ -91,23 +96,34 @@ fn explain(evidence: &Evidence) -> String {
             sysctl.unwrap_or_default(),
         );
     }
-    if let Some(lockdown) = &evidence.lockdown
-        && lockdown.contains("[confidentiality]")
-    {
-        return format!(
-            "the kernel is locked down ({lockdown}), which forbids eBPF to read kernel memory; \
-             boot with lockdown=integrity or without lockdown"
-        );
-    }
-    let lsm = evidence
-        .lsm
-        .as_ref()
-        .map(|lsm| format!(" (active security modules: {lsm})"));
+    let seen: Vec<String> = [
+        ("active security modules", &evidence.lsm),
+        ("lockdown", &evidence.lockdown),
+    ]
+    .into_iter()
+    .filter_map(|(what, value)| Some(format!("{what}: {}", value.as_ref()?)))
+    .collect();
+    let seen = if seen.is_empty() {
+        String::new()
+    } else {
+        format!(" ({})", seen.join("; "))
+    };
     format!(
         "the capabilities are there, so a security module or a seccomp filter of this container \
-         refuses the bpf call{}; allow it, or run outside of the container",
-        lsm.unwrap_or_default(),
+         refuses the bpf call{seen}; allow it, or run outside of the container"
     )
+}
+
+/// Lockdown for confidentiality allows the `bpf` call, but takes away the helpers that read kernel
+/// memory: the verifier calls them unknown, or not for this type of program.
+fn explain_unknown_helper(verifier: &str, lockdown: Option<String>) -> Option<String> {
+    let lockdown = lockdown.filter(|lockdown| lockdown.contains("[confidentiality]"))?;
+    verifier.contains("bpf_probe_read").then(|| {
+        format!(
+            "the kernel is locked down ({lockdown}), which forbids eBPF to read kernel memory; \
+             boot with lockdown=integrity or without lockdown"
+        )
+    })
 }
 
 fn read(path: &str) -> Option<String> {
@@ -115,6 +131,7 @@ fn read(path: &str) -> Option<String> {
     Some(text.trim().to_owned())
 }
 
+const LOCKDOWN: &str = "/sys/kernel/security/lockdown";
 /// `PROC_PID_INIT_INO` of `include/linux/proc_ns.h`.
 const INITIAL_PID_NAMESPACE: &str = "pid:[4026531836]";
 
@@ -142,12 +159,41 @@ mod tests {
         );
     }
 
-    /// With all capabilities it is lockdown, and without lockdown a security module.
+    /// With all capabilities it is a security module, and what is known of those is said.
     #[test]
-    fn names_lockdown_and_security_modules() {
+    fn names_security_modules() {
         let mut evidence = evidence(CapabilitySet::SYS_ADMIN);
-        assert!(explain(&evidence).contains("[confidentiality]"));
+        let text = explain(&evidence);
+        assert!(
+            text.contains(
+                "(active security modules: lockdown,capability,yama; \
+                 lockdown: none integrity [confidentiality])"
+            ),
+            "{text}"
+        );
         evidence.lockdown = None;
-        assert!(explain(&evidence).contains("lockdown,capability,yama"));
+        evidence.lsm = None;
+        assert!(explain(&evidence).contains("refuses the bpf call; allow it"));
+    }
+
+    /// A helper that lockdown took away is told as that, as Linux 6.1 and 6.12 word it; without
+    /// lockdown, and for another fault, it is the program.
+    #[test]
+    fn names_lockdown() {
+        let confidential = || Some("none integrity [confidentiality]".to_owned());
+        for verifier in [
+            "42: (85) call bpf_probe_read_kernel#113\nunknown func bpf_probe_read_kernel#113",
+            "program of this type cannot use helper bpf_probe_read_kernel#113",
+        ] {
+            let text = explain_unknown_helper(verifier, confidential()).unwrap();
+            assert!(text.contains("[confidentiality]"), "{text}");
+            let integrity = Some("none [integrity] confidentiality".to_owned());
+            assert_eq!(explain_unknown_helper(verifier, integrity), None);
+            assert_eq!(explain_unknown_helper(verifier, None), None);
+        }
+        assert_eq!(
+            explain_unknown_helper("invalid mem access", confidential()),
+            None
+        );
     }
 }

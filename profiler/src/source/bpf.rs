@@ -317,6 +317,10 @@ fn refused(what: &str, error: &(dyn StdError + 'static)) -> ProfilerError {
         }
         cause = error.source();
     }
+    if let Some(reason) = privileges::why_not_verified(&text) {
+        let attempt = format!("load {what}");
+        return ProfilerError::NotPermitted { attempt, reason };
+    }
     // The verifier's log can have megabytes; what it stumbled over is at its end.
     let skip = text
         .char_indices()

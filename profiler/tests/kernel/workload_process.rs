@@ -158,7 +158,7 @@ pub(crate) fn errors(profile: &Profile) -> BTreeMap<(&str, &str), u64> {
 pub(crate) fn await_until(what: &str, mut condition: impl FnMut() -> bool) {
     let begun = std::time::Instant::now();
     while !condition() {
-        assert!(begun.elapsed().as_secs() < 20, "waited in vain for {what}");
+        assert!(begun.elapsed().as_secs() < 60, "waited in vain for {what}");
         std::thread::yield_now();
     }
 }
