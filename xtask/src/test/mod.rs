@@ -174,6 +174,12 @@ impl Tally {
         Ok(())
     }
 
+    /// Says something that counts as nothing.
+    pub(crate) fn note(&mut self, what: &str) -> Result<()> {
+        writeln!(self.out, "{what}")?;
+        Ok(())
+    }
+
     /// Counts something that went wrong and that is not a test.
     pub(crate) fn fail(&mut self, what: &str) -> Result<()> {
         writeln!(self.out, "failed: {what}")?;

@@ -1,6 +1,7 @@
 //! What runs in a virtual machine: the test programs, linked statically, and the few programs of this
 //! system that they start.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,6 +11,7 @@ use anyhow::{Context as _, Result, ensure};
 
 use super::initramfs::Initramfs;
 use crate::command;
+use crate::test::libtest;
 use crate::tree::{self, Executable};
 
 /// The programs, as they lie in the build folder.
@@ -47,6 +49,20 @@ impl Guest {
             helpers,
             tools,
         })
+    }
+
+    /// The names of the tests that the arguments choose.
+    pub(crate) fn tests(&self, arguments: &str) -> Result<BTreeSet<String>> {
+        let mut names = BTreeSet::new();
+        for test in &self.tests {
+            // They are static programs for this architecture: they run here as well.
+            let mut list = Command::new(&test.path);
+            list.args(arguments.split_ascii_whitespace())
+                .args(["--list", "--format", "terse"]);
+            let listed = command::output(&mut list)?;
+            names.extend(libtest::parse_list(&String::from_utf8_lossy(&listed)));
+        }
+        Ok(names)
     }
 
     /// The file system of a machine that runs each test program with the arguments.
