@@ -143,11 +143,7 @@ fn targets_by_name() {
 #[test]
 fn targets_by_control_group() {
     let mut tried = 0;
-    for mount in [
-        "/sys/fs/cgroup",
-        "/sys/fs/cgroup/unified",
-        "/sys/fs/cgroup/pids",
-    ] {
+    for mount in CGROUP_MOUNTS {
         let Some(group) = ControlGroup::create(mount) else {
             continue;
         };
@@ -158,7 +154,7 @@ fn targets_by_control_group() {
         let mut session = attach(Config::new([target], Detail::Counts));
         session.open(true).unwrap();
         let mut second = Workload::start(&["calls", "20"]);
-        let inner = group.inner();
+        let inner = group.inner("inner");
         inner.take(second.pid());
         session.tick();
         for workload in [&mut first, &mut second] {
@@ -170,6 +166,44 @@ fn targets_by_control_group() {
         assert_eq!(profile.processes.len(), 2);
         // Before the groups, which must be empty to be removed.
         drop((first, second));
+    }
+    assert!(tried > 0, "no control group can be made on this machine");
+}
+
+/// A control group that has groups inside it and no process of its own, and one that is made inside
+/// it after the attach.
+#[test]
+fn targets_by_outer_control_group() {
+    let mut tried = 0;
+    for mount in CGROUP_MOUNTS {
+        let Some(group) = ControlGroup::create(mount) else {
+            continue;
+        };
+        tried += 1;
+        let inner = group.inner("first");
+        let mut first = Workload::start(&["calls", "10"]);
+        inner.take(first.pid());
+        let target = Target::Cgroup(group.relative.clone().into());
+        let mut session = attach(Config::new([target], Detail::Counts));
+        assert_eq!(
+            session.pids().into_iter().collect::<Vec<_>>(),
+            [first.pid()]
+        );
+        session.open(true).unwrap();
+        let later = group.inner("later");
+        let innermost = later.inner("innermost");
+        let mut second = Workload::start(&["calls", "20"]);
+        innermost.take(second.pid());
+        session.tick();
+        for workload in [&mut first, &mut second] {
+            workload.go();
+            workload.await_byte();
+        }
+        let profile = session.close(true).unwrap();
+        assert_eq!(row(&profile, "getppid").count, 30, "{mount}");
+        // Before the groups, which must be empty to be removed, and those from the inside out.
+        drop((first, second));
+        drop((inner, innermost, later, group));
     }
     assert!(tried > 0, "no control group can be made on this machine");
 }
@@ -190,12 +224,12 @@ impl ControlGroup {
         group.path.join("cgroup.procs").is_file().then_some(group)
     }
 
-    fn inner(&self) -> Self {
-        let path = self.path.join("inner");
+    fn inner(&self, name: &str) -> Self {
+        let path = self.path.join(name);
         std::fs::create_dir(&path).unwrap();
         Self {
             path,
-            relative: format!("{}/inner", self.relative),
+            relative: format!("{}/{name}", self.relative),
         }
     }
 
@@ -360,3 +394,10 @@ fn await_gone(programs: &[u32]) {
         })
     });
 }
+
+/// Where one version or both are mounted; version 2 alone is at the first.
+const CGROUP_MOUNTS: [&str; 3] = [
+    "/sys/fs/cgroup",
+    "/sys/fs/cgroup/unified",
+    "/sys/fs/cgroup/pids",
+];

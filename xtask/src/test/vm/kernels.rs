@@ -80,7 +80,8 @@ fn numbers(text: &str) -> Vec<u64> {
 fn download(kernel: &Kernel, cache: &Path) -> Result<()> {
     let folder = tempfile::tempdir().context("failed to make a temporary folder")?;
     let mut apt = Command::new("apt-get");
-    apt.args(["download", "-qq"])
+    // The folder is ours alone, and the user that apt downloads as cannot write there.
+    apt.args(["download", "-qq", "-o", "APT::Sandbox::User=root"])
         .arg(format!("{PACKAGE}{}", kernel.release))
         .current_dir(folder.path());
     command::output(&mut apt)?;

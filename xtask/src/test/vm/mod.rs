@@ -7,6 +7,7 @@ mod kernels;
 mod machine;
 mod verdict;
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
@@ -31,17 +32,21 @@ pub(crate) fn run(root: &Path, install: bool, tally: &mut Tally) -> Result<()> {
         return Ok(());
     }
     fs::create_dir_all(&folder).with_context(|| format!("failed to make {}", folder.display()))?;
-    let guest = Guest::build(root)?;
-    let mut left_out = guest.tests("")?;
+    let mut bootable = Vec::new();
     for boot in BOOTS {
-        let tests = guest.tests(boot.selection)?;
-        left_out.retain(|test| !tests.contains(test));
         match kernel(boot.series, &folder, install) {
-            Ok(kernel) => boot.run(&kernel, &guest, &folder, tally)?,
+            Ok(kernel) => bootable.push((boot, kernel)),
             Err(error) => tally.skip(&boot.name(boot.series), &format!("{error:#}"), Tier::Vm)?,
         }
     }
-    for test in left_out {
+    if bootable.is_empty() {
+        return Ok(());
+    }
+    let guest = Guest::build(root)?;
+    for (boot, kernel) in bootable {
+        boot.run(&kernel, &guest, &folder, tally)?;
+    }
+    for test in left_out(&guest)? {
         tally.note(&format!("not run on other kernels: {test}: {LEFT_OUT}"))?;
     }
     Ok(())
@@ -57,6 +62,16 @@ fn kernel(series: &str, folder: &Path, install: bool) -> Result<Kernel> {
         packages::update()?;
         kernels::newest(series, folder)
     })
+}
+
+/// The tests that no boot runs.
+fn left_out(guest: &Guest) -> Result<BTreeSet<String>> {
+    let mut tests = guest.tests("")?;
+    for boot in BOOTS {
+        let chosen = guest.tests(boot.selection)?;
+        tests.retain(|test| !chosen.contains(test));
+    }
+    Ok(tests)
 }
 
 /// One start of one kernel.
