@@ -70,7 +70,7 @@ const MARK: &str = "vm-init: ";
 /// How Rust's test harness ends when a test failed.
 const TESTS_FAILED: &str = "exit status 101";
 /// What a kernel writes when something in it went wrong.
-const COMPLAINTS: [&str; 4] = ["Kernel panic", "BUG:", "Oops:", "WARNING:"];
+const COMPLAINTS: [&str; 4] = [" Kernel panic", " BUG: ", " Oops: ", " WARNING: "];
 /// Enough for a trace of calls.
 const LAST_LINES: usize = 40;
 
