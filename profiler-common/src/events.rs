@@ -18,6 +18,10 @@ pub struct Events {
     pub lost_unknown: AtomicU64,
     /// Calls that ended before they began by the clock: not timed.
     pub lost_clock: AtomicU64,
+    /// Calls that found the table of groups full: in no group.
+    pub lost_ungrouped: AtomicU64,
+    /// Changes when what is known of descriptors has to be forgotten.
+    pub descriptor_epoch: AtomicU64,
 }
 
-const _: () = assert!(size_of::<Events>() == 48);
+const _: () = assert!(size_of::<Events>() == 64);

@@ -14,25 +14,47 @@
     reason = "rows, slots and buckets are far below 2^32; `try_from` is not const"
 )]
 
+mod descriptor;
 mod events;
 mod flag;
+mod group;
 mod kind;
 mod rows;
+mod sched;
 mod start;
 
+pub use descriptor::{
+    DESCRIPTOR_ENTRIES, DESCRIPTOR_LIMIT, DescriptorEntry, descriptor_index, descriptor_key,
+    remembered,
+};
 pub use events::Events;
 pub use flag::{ENDED, PENDING, TARGET, TARGETS_PER_ENTRY, TargetEntry, bits, flags_in};
-pub use kind::{CALL_KINDS, Kind, WAIT_ROWS};
+pub use group::{
+    GROUP_ENTRIES, GROUP_NONE, GROUP_PROBES, GROUP_PROCESS, GROUP_THREAD, GroupEntry, group_hash,
+    group_key, group_key_parts,
+};
+pub use kind::{
+    CALL_KINDS, EVENTFD, FILE, FUTEX_COMMAND_MASK, FUTEX_OTHER, FUTEX_SPLIT, FUTEX_WAIT,
+    FUTEX_WAKE, Kind, NR_CLOSE, OBJECTS, OTHER, PIPE, SOCKET, SPLIT_CALLS, WAIT_ROWS, WaitLimits,
+    futex_object, wait_limits,
+};
 pub use rows::{
     COMPAT_ROWS, CountRow, DIED_ERRNOS, EAGAIN, ERRNO_OTHER, ERRNO_SLOTS, EndRow, ErrnoRow,
-    FIRST_RESTART_ERRNO, MAX_ERRNO, NATIVE_ROWS, NR_SIGRETURN_COMPAT, NR_SIGRETURN_NATIVE, ROWS,
-    TIME_BUCKETS, TimeRow, UNKNOWN_ROWS, UnknownEntry, WAIT_BUCKETS, WaitRow, errno_of_slot,
-    errno_slot, log2_bucket, unknown_key, unknown_key_parts,
+    FIRST_RESTART_ERRNO, FIRST_SPLIT_ROW, MAX_ERRNO, NATIVE_ROWS, NR_SIGRETURN_COMPAT,
+    NR_SIGRETURN_NATIVE, OUTSIDE_ROW, ROWS, TIME_BUCKETS, TimeRow, UNKNOWN_ROWS, UnknownEntry,
+    WAIT_BUCKETS, WaitRow, errno_of_slot, errno_slot, log2_bucket, split_parts, split_row,
+    unknown_key, unknown_key_parts,
+};
+pub use sched::{
+    ASLEEP, CPU_IDLE, CPU_OTHER, CPU_TARGET, CpuRow, IN_SOFTIRQ, LABEL_BLOCKED, LABEL_NONE,
+    LABEL_PARKED, LABEL_RUNNABLE, LABEL_WAITING, LABELS, LabelClock, Lives, RUN_QUEUE_BUCKETS,
+    RUNNABLE, RUNNING, SegmentSlot, SplitRow, label_of, label_of_sleep, one_thread, pack_segment,
+    segment_ns, segment_state,
 };
 pub use start::{StartSlot, elapsed_ns, pack_start, start_row};
 
 /// Version of everything in this crate; an object built from another one is refused.
-pub const ABI_VERSION: u32 = 1;
+pub const ABI_VERSION: u32 = 2;
 
 /// What precedes [`ABI_VERSION`] in the object file, so that it can be found without loading it.
 pub const ABI_MAGIC: [u8; 12] = *b"whyfast-abi:";
@@ -51,12 +73,28 @@ pub struct AbiStamp {
 pub mod map {
     /// Per CPU and row: [`CountRow`](crate::CountRow).
     pub const COUNTS: &str = "COUNTS";
+    /// Per CPU: [`CpuRow`](crate::CpuRow).
+    pub const CPUS: &str = "CPUS";
+    /// [`DescriptorEntry`](crate::DescriptorEntry).
+    pub const DESCRIPTORS: &str = "DESCRIPTORS";
     /// Per row, shared: [`EndRow`](crate::EndRow).
     pub const ENDS: &str = "ENDS";
     /// Per row, shared: [`ErrnoRow`](crate::ErrnoRow).
     pub const ERRNOS: &str = "ERRNOS";
     /// One entry: [`Events`](crate::Events).
     pub const EVENTS: &str = "EVENTS";
+    /// Table: [`GroupEntry`](crate::GroupEntry).
+    pub const GROUPS: &str = "GROUPS";
+    /// One entry: [`LabelClock`](crate::LabelClock).
+    pub const LABEL_CLOCK: &str = "LABEL_CLOCK";
+    /// One entry: [`Lives`](crate::Lives).
+    pub const LIVES: &str = "LIVES";
+    /// Bit set of rows that are counted: 64 to an entry.
+    pub const ONLY: &str = "ONLY";
+    /// By tid: [`SegmentSlot`](crate::SegmentSlot).
+    pub const SEGMENTS: &str = "SEGMENTS";
+    /// Per CPU and row: [`SplitRow`](crate::SplitRow).
+    pub const SPLITS: &str = "SPLITS";
     /// By tid: [`StartSlot`](crate::StartSlot).
     pub const STARTS: &str = "STARTS";
     /// By tgid: [`TargetEntry`](crate::TargetEntry).
@@ -73,6 +111,10 @@ pub mod map {
 pub mod global {
     /// `u8`: whether children of a target become targets.
     pub const FOLLOW: &str = "FOLLOW";
+    /// `u8`: what calls are grouped by, [`GROUP_NONE`](crate::GROUP_NONE) and so on.
+    pub const GROUP_BY: &str = "GROUP_BY";
+    /// `u8`: whether only the calls of a set are counted.
+    pub const FILTERED: &str = "FILTERED";
     /// `u32`: entries of the list of unknown numbers that may be used.
     pub const UNKNOWN_LIMIT: &str = "UNKNOWN_LIMIT";
     /// `u32`: offset of `tgid` in `struct task_struct`.
@@ -85,6 +127,26 @@ pub mod global {
     pub const TASK_SIGNAL: &str = "TASK_SIGNAL";
     /// `u32`: offset of `live` in `struct signal_struct`.
     pub const SIGNAL_LIVE: &str = "SIGNAL_LIVE";
+    /// `u32`: offset of `files` in `struct task_struct`.
+    pub const TASK_FILES: &str = "TASK_FILES";
+    /// `u32`: offset of `fdt` in `struct files_struct`.
+    pub const FILES_FDT: &str = "FILES_FDT";
+    /// `u32`: offset of `max_fds` in `struct fdtable`.
+    pub const FDT_MAX_FDS: &str = "FDT_MAX_FDS";
+    /// `u32`: offset of `fd` in `struct fdtable`.
+    pub const FDT_FD: &str = "FDT_FD";
+    /// `u32`: offset of `f_inode` in `struct file`.
+    pub const FILE_INODE: &str = "FILE_INODE";
+    /// `u32`: offset of `f_path.dentry` in `struct file`.
+    pub const FILE_DENTRY: &str = "FILE_DENTRY";
+    /// `u32`: offset of `d_name.name` in `struct dentry`.
+    pub const DENTRY_NAME: &str = "DENTRY_NAME";
+    /// `u32`: offset of `i_mode` in `struct inode`.
+    pub const INODE_MODE: &str = "INODE_MODE";
+    /// `u32`: offset of `i_sb` in `struct inode`.
+    pub const INODE_SB: &str = "INODE_SB";
+    /// `u32`: offset of `s_magic` in `struct super_block`.
+    pub const SB_MAGIC: &str = "SB_MAGIC";
 }
 
 /// Names of the programs in the object.
@@ -95,6 +157,46 @@ pub mod program {
     pub const TIMES_ENTER: &str = "times_enter";
     /// Detail `times`, on `sys_exit`.
     pub const TIMES_EXIT: &str = "times_exit";
+    /// Detail `sched`, on `sys_enter`.
+    pub const SCHED_ENTER: &str = "sched_enter";
+    /// Detail `sched`, on `sys_exit`.
+    pub const SCHED_EXIT: &str = "sched_exit";
+    /// Detail `sched`, on `sched_switch`.
+    pub const SCHED_SWITCH: &str = "sched_switch";
+    /// Detail `sched`, on `sched_wakeup`.
+    pub const SCHED_WAKEUP: &str = "sched_wakeup";
+    /// Detail `sched`, on `sched_migrate_task`.
+    pub const SCHED_MIGRATE: &str = "sched_migrate";
+    /// Detail `sched`, on `sched_process_fork`.
+    pub const SCHED_FORK: &str = "sched_fork";
+    /// Detail `sched`, on `sched_process_exec`.
+    pub const SCHED_EXEC: &str = "sched_exec";
+    /// Detail `sched`, on `sched_process_exit`.
+    pub const SCHED_END: &str = "sched_end";
+    /// Detail `sched`, on `page_fault_user`.
+    pub const PAGE_FAULT: &str = "page_fault";
+    /// Detail `sched`: programs on interrupts and their tracepoints, of which a kernel may lack some.
+    ///
+    /// Ends before begins: an interrupt that is seen to begin and not to end would never end, while
+    /// an end without a beginning is ignored.
+    pub const INTERRUPTS: [(&str, &str); 12] = [
+        ("irq_out", "irq_handler_exit"),
+        ("timer_out", "local_timer_exit"),
+        ("resched_out", "reschedule_exit"),
+        ("call_out", "call_function_exit"),
+        ("call1_out", "call_function_single_exit"),
+        ("work_out", "irq_work_exit"),
+        ("irq_in", "irq_handler_entry"),
+        ("timer_in", "local_timer_entry"),
+        ("resched_in", "reschedule_entry"),
+        ("call_in", "call_function_entry"),
+        ("call1_in", "call_function_single_entry"),
+        ("work_in", "irq_work_entry"),
+    ];
+    /// Detail `sched`, on `softirq_entry`.
+    pub const SOFTIRQ_ENTRY: &str = "softirq_entry";
+    /// Detail `sched`, on `softirq_exit`.
+    pub const SOFTIRQ_EXIT: &str = "softirq_exit";
     /// Detail `floor`, on `sys_enter`: empty.
     pub const FLOOR_ENTER: &str = "floor_enter";
     /// Detail `floor`, on `sys_exit`: empty.

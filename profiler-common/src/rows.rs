@@ -1,9 +1,12 @@
 //! Rows of the counters: how a call number becomes a row, and what a row holds.
 //!
-//! Rows 0..512 are the native numbers, 512..1024 those of 32-bit programs, and the rows after that
-//! are given to numbers outside the table as they appear.
+//! Rows 0..512 are the native numbers, 512..1024 those of 32-bit programs, the next 64 are given to
+//! numbers outside the table as they appear, then come the rows of calls that are told apart by
+//! what they are done to ([`split_row`]), and the last is for the time outside of calls.
 
 use core::sync::atomic::AtomicU64;
+
+use crate::{OBJECTS, SPLIT_CALLS};
 
 /// Rows of native numbers; the highest number of Linux 6.18 is 469.
 pub const NATIVE_ROWS: u32 = 512;
@@ -11,8 +14,27 @@ pub const NATIVE_ROWS: u32 = 512;
 pub const COMPAT_ROWS: u32 = 512;
 /// Rows for numbers outside the table.
 pub const UNKNOWN_ROWS: u32 = 64;
+/// First row of the calls that are told apart by what they are done to.
+pub const FIRST_SPLIT_ROW: u32 = NATIVE_ROWS + COMPAT_ROWS + UNKNOWN_ROWS;
+/// The row of time outside of calls: user mode, and sleeping outside of calls.
+pub const OUTSIDE_ROW: u32 = FIRST_SPLIT_ROW + SPLIT_CALLS.len() as u32 * OBJECTS;
 /// All rows.
-pub const ROWS: u32 = NATIVE_ROWS + COMPAT_ROWS + UNKNOWN_ROWS;
+pub const ROWS: u32 = OUTSIDE_ROW + 1;
+
+/// The row of a call that is told apart, by its place in [`SPLIT_CALLS`] and its object.
+#[inline]
+pub const fn split_row(split: u32, object: u32) -> u32 {
+    FIRST_SPLIT_ROW + split * OBJECTS + object
+}
+
+/// The number of the call and the object of a row made by [`split_row`]; `None` for other rows.
+pub const fn split_parts(row: u32) -> Option<(u32, u32)> {
+    if row < FIRST_SPLIT_ROW || row >= OUTSIDE_ROW {
+        return None;
+    }
+    let index = row - FIRST_SPLIT_ROW;
+    Some((SPLIT_CALLS[(index / OBJECTS) as usize], index % OBJECTS))
+}
 
 /// `rt_sigreturn` of x86-64. It replaces the registers, the number among them, so it leaves with
 /// number -1.
@@ -125,6 +147,10 @@ pub struct WaitRow {
     pub timeouts: AtomicU64,
     /// Ended by a signal.
     pub interrupted: AtomicU64,
+    /// Of the returns without an event, those with a timeout of zero.
+    pub polls: AtomicU64,
+    /// Of the returns with events, those with as many as there was room for.
+    pub truncated: AtomicU64,
     /// Events per wake, by [`log2_bucket`].
     pub buckets: [AtomicU64; WAIT_BUCKETS],
 }
@@ -191,11 +217,11 @@ const _: () = assert!(size_of::<CountRow>() == 32 && align_of::<CountRow>() == 8
 const _: () = assert!(size_of::<ErrnoRow>() == 139 * 8 && align_of::<ErrnoRow>() == 8);
 const _: () = assert!(size_of::<EndRow>() == 48 && align_of::<EndRow>() == 8);
 const _: () = assert!(size_of::<TimeRow>() == 384 && align_of::<TimeRow>() == 8);
-const _: () = assert!(size_of::<WaitRow>() == 288 && align_of::<WaitRow>() == 8);
+const _: () = assert!(size_of::<WaitRow>() == 304 && align_of::<WaitRow>() == 8);
 const _: () = assert!(size_of::<UnknownEntry>() == 8);
 const _: () = assert!(core::mem::offset_of!(CountRow, bytes) == 24);
 const _: () = assert!(core::mem::offset_of!(TimeRow, buckets) == 24);
-const _: () = assert!(core::mem::offset_of!(WaitRow, buckets) == 32);
+const _: () = assert!(core::mem::offset_of!(WaitRow, buckets) == 48);
 const _: () = assert!(core::mem::offset_of!(EndRow, died) == 8);
 
 #[cfg(test)]
@@ -225,6 +251,20 @@ mod tests {
                 assert_eq!(log2_bucket(value), expected, "{value}");
             }
         }
+    }
+
+    /// Every row of a call that is told apart leads back to it, and no two share one.
+    #[test]
+    fn split_rows_round_trip() {
+        for (split, &nr) in (0..).zip(SPLIT_CALLS) {
+            for object in 0..OBJECTS {
+                let row = split_row(split, object);
+                assert!(row < OUTSIDE_ROW);
+                assert_eq!(split_parts(row), Some((nr, object)));
+            }
+        }
+        assert_eq!(split_parts(FIRST_SPLIT_ROW - 1), None);
+        assert_eq!(split_parts(OUTSIDE_ROW), None);
     }
 
     /// A key gives its number and ABI back and is never the free one.

@@ -7,7 +7,10 @@
 
 use aya_ebpf::{macros::fexit, programs::FExitContext};
 
-use crate::{call, kernel::Registers};
+use crate::{
+    call::{self, Level},
+    kernel::Registers,
+};
 
 /// Detail `counts`: `x64_sys_call(regs, nr)`, which calls the function of each number.
 ///
@@ -16,6 +19,6 @@ use crate::{call, kernel::Registers};
 #[fexit(function = "x64_sys_call")]
 fn function_exit(ctx: FExitContext) -> i32 {
     // The result follows the two arguments.
-    call::leave_with(Registers::first_argument(&ctx), ctx.arg(2), false);
+    call::leave_with(Registers::first_argument(&ctx), ctx.arg(2), Level::Counts);
     0
 }

@@ -5,12 +5,13 @@
 //! and of the offsets, and makes a load that faults yield zero.
 
 use core::{
-    intrinsics::{AtomicOrdering, atomic_and, atomic_cxchg, atomic_or, atomic_xadd},
+    intrinsics::{AtomicOrdering, atomic_and, atomic_cxchg, atomic_or, atomic_xadd, atomic_xchg},
     sync::atomic::AtomicU64,
 };
 
 use aya_ebpf::{
     Global,
+    helpers::bpf_probe_read_kernel,
     helpers::generated::{
         bpf_get_current_task_btf, bpf_get_smp_processor_id, bpf_ktime_get_ns, bpf_task_pt_regs,
     },
@@ -18,7 +19,10 @@ use aya_ebpf::{
 };
 use profiler_common::{ABI_MAGIC, ABI_VERSION, AbiStamp, CALL_KINDS, Kind, ROWS};
 
-use crate::maps::{SIGNAL_LIVE, TASK_PID, TASK_SIGNAL, TASK_STATUS, TASK_TGID};
+use crate::maps::{
+    FDT_FD, FDT_MAX_FDS, FILES_FDT, SIGNAL_LIVE, TASK_FILES, TASK_PID, TASK_SIGNAL, TASK_STATUS,
+    TASK_TGID,
+};
 
 /// A `struct task_struct`.
 #[derive(Clone, Copy)]
@@ -63,11 +67,55 @@ impl Task {
         read(signal, &SIGNAL_LIVE)
     }
 
+    /// The `struct file` behind a descriptor; `None` where there is none.
+    #[inline(always)]
+    pub(crate) fn file(self, fd: u64) -> Option<Object> {
+        let files: *const u8 = read(self.0, &TASK_FILES);
+        let table: *const u8 = read(files, &FILES_FDT);
+        if fd >= read::<u32>(table, &FDT_MAX_FDS).into() {
+            return None;
+        }
+        let slots: u64 = read(table, &FDT_FD);
+        Object(slots.wrapping_add(fd * 8)).follow_at(0)
+    }
+
     /// The registers that the thread entered the kernel with.
     #[inline(always)]
     pub(crate) fn registers(self) -> Registers {
         // SAFETY: the pointer is a task that the verifier vouches for.
         Registers(unsafe { bpf_task_pt_regs(self.0.cast_mut().cast()) } as *const u8)
+    }
+}
+
+/// A kernel structure that the verifier does not know the type of: read with a helper, which fails
+/// on an address that is none.
+#[derive(Clone, Copy)]
+pub(crate) struct Object(u64);
+
+impl Object {
+    /// The structure that a field points at; `None` for a null pointer.
+    #[inline(always)]
+    pub(crate) fn follow(self, offset: &Global<u32>) -> Option<Self> {
+        self.follow_at(offset.load().into())
+    }
+
+    #[inline(always)]
+    fn follow_at(self, offset: u64) -> Option<Self> {
+        let pointer = self.copy_at(offset)?;
+        (pointer != 0).then_some(Self(pointer))
+    }
+
+    /// A field.
+    #[inline(always)]
+    pub(crate) fn copy<T>(self, offset: &Global<u32>) -> Option<T> {
+        self.copy_at(offset.load().into())
+    }
+
+    /// The first bytes.
+    #[inline(always)]
+    pub(crate) fn copy_at<T>(self, offset: u64) -> Option<T> {
+        // SAFETY: the helper checks the address; every `T` here is an integer.
+        unsafe { bpf_probe_read_kernel(self.0.wrapping_add(offset) as *const T) }.ok()
     }
 }
 
@@ -88,11 +136,24 @@ impl Registers {
         Self(ctx.arg(n))
     }
 
+    /// Those of the running thread.
+    #[inline(always)]
+    pub(crate) fn of_current() -> Self {
+        Task::current().registers()
+    }
+
     /// The number of the call; -1 outside of calls and at the end of `rt_sigreturn`.
     #[inline(always)]
     pub(crate) fn nr(self) -> i64 {
         // SAFETY: the pointer is a `struct pt_regs` that the verifier vouches for.
         unsafe { self.0.add(PT_REGS_ORIG_AX).cast::<i64>().read() }
+    }
+
+    /// An argument of the call, as it was at entry.
+    #[inline(always)]
+    pub(crate) fn call_argument<const N: usize>(self) -> u64 {
+        // SAFETY: as above.
+        unsafe { self.0.add(PT_REGS_ARGUMENTS[N]).cast::<u64>().read() }
     }
 
     /// The return value of the call, -ENOSYS until it has one.
@@ -131,11 +192,32 @@ pub(crate) fn store(word: &AtomicU64, value: u64) {
     unsafe { word.as_ptr().write_volatile(value) };
 }
 
-/// Adds to a counter that all CPUs share.
+/// Adds to a counter that all CPUs share; what it was before.
 #[inline(always)]
-pub(crate) fn fetch_add(counter: &AtomicU64, by: u64) {
+pub(crate) fn fetch_add(counter: &AtomicU64, by: u64) -> u64 {
     // SAFETY: the pointer comes from a reference to an atomic.
-    unsafe { atomic_xadd::<u64, u64, { AtomicOrdering::Relaxed }>(counter.as_ptr(), by) };
+    unsafe { atomic_xadd::<u64, u64, { AtomicOrdering::Relaxed }>(counter.as_ptr(), by) }
+}
+
+/// Replaces a word that all CPUs share; what it was before.
+#[inline(always)]
+pub(crate) fn exchange(word: &AtomicU64, new: u64) -> u64 {
+    // SAFETY: as above.
+    unsafe { atomic_xchg::<u64, { AtomicOrdering::Relaxed }>(word.as_ptr(), new) }
+}
+
+/// Adds to a counter of this CPU that no program which may interrupt this one adds to.
+#[inline(always)]
+pub(crate) fn bump(counter: &AtomicU64, by: u64) {
+    store(counter, load(counter).wrapping_add(by));
+}
+
+/// Adds to a counter of all CPUs.
+#[inline(always)]
+pub(crate) fn add(counter: Option<&AtomicU64>, by: u64) {
+    if let Some(counter) = counter {
+        fetch_add(counter, by);
+    }
 }
 
 /// Sets bits of a word that all CPUs share.
@@ -199,6 +281,8 @@ const TS_COMPAT: u32 = 2;
 /// arch/x86/include/asm/ptrace.h; the order of the registers is part of the user ABI.
 const PT_REGS_AX: usize = 80;
 const PT_REGS_ORIG_AX: usize = 120;
+/// `di`, `si`, `dx`, `r10`.
+const PT_REGS_ARGUMENTS: [usize; 4] = [112, 104, 96, 56];
 
 static CALL_KINDS_TABLE: [u8; ROWS as usize] = CALL_KINDS;
 

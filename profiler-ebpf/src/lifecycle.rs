@@ -8,9 +8,10 @@ use profiler_common::{
 };
 
 use crate::{
-    call::add,
-    kernel::{Task, fetch_and, fetch_or, kind, load, slot, store},
+    call,
+    kernel::{Task, add, fetch_and, fetch_or, kind, load, slot, store},
     maps::{ENDS, EVENTS, FOLLOW, STARTS, TARGETS},
+    sched,
 };
 
 /// The flags of a process; none for an id outside the table.
@@ -24,10 +25,14 @@ pub(crate) fn flags(tgid: u32) -> u8 {
 
 /// `sched_process_fork(parent, child)`: in the parent, before the child runs.
 #[inline(always)]
-pub(crate) fn fork(ctx: &BtfTracePointContext) {
+pub(crate) fn fork(ctx: &BtfTracePointContext, states: bool) {
     let parent = Task::argument(ctx, 0).tgid();
-    let child = Task::argument(ctx, 1).tgid();
+    let task = Task::argument(ctx, 1);
+    let child = task.tgid();
     if parent == child {
+        if states && flags(parent) & TARGET != 0 {
+            sched::born(task);
+        }
         return;
     }
     let follow = FOLLOW.load() != 0 && flags(parent) & TARGET != 0;
@@ -41,6 +46,9 @@ pub(crate) fn fork(ctx: &BtfTracePointContext) {
     let events = EVENTS.get(0);
     if set_flags(child, TARGET) {
         add(events.map(|events| &events.forks), 1);
+        if states {
+            sched::born(task);
+        }
     } else {
         add(events.map(|events| &events.lost_untracked), 1);
     }
@@ -48,12 +56,15 @@ pub(crate) fn fork(ctx: &BtfTracePointContext) {
 
 /// `sched_process_exec(task, old_tid, binary)`: the point of no return inside execve.
 #[inline(always)]
-pub(crate) fn exec(ctx: &BtfTracePointContext) {
+pub(crate) fn exec(ctx: &BtfTracePointContext, states: bool) {
     let task = Task::argument(ctx, 0);
     let tgid = task.tgid();
     let flags = flags(tgid);
     if flags & PENDING != 0 {
         set_flags(tgid, TARGET);
+        if states {
+            sched::joins(task);
+        }
     }
     // A thread that is not the leader takes over the leader's id: its stamp moves with it.
     let old_tid: u32 = ctx.arg(1);
@@ -65,19 +76,24 @@ pub(crate) fn exec(ctx: &BtfTracePointContext) {
     {
         store(&new.0, load(&old.0));
         store(&old.0, 0);
+        if states && flags & TARGET != 0 {
+            sched::takes_id(old_tid, tid);
+        }
     }
 }
 
 /// `sched_process_exit(task)`: in the thread that ends.
 #[inline(always)]
-pub(crate) fn exit(ctx: &BtfTracePointContext) {
+pub(crate) fn exit(ctx: &BtfTracePointContext, states: bool) {
     let task = Task::argument(ctx, 0);
     let tgid = task.tgid();
     let flags = flags(tgid);
     if flags == 0 {
         return;
     }
-    if let Some(start) = STARTS.get(task.tid()) {
+    if states && flags & (TARGET | ENDED) != 0 {
+        sched::ends(task);
+    } else if let Some(start) = STARTS.get(task.tid()) {
         store(&start.0, 0);
     }
     // The last two threads may both find none alive: the flags of a process that has just ended
@@ -104,6 +120,8 @@ fn left_open(task: Task) {
     if task.is_compat() {
         row += u64::from(NATIVE_ROWS);
     }
+    // As it was counted.
+    let row = call::told_apart(row, registers, task.tgid(), call::known_at_exit);
     let Some(ends) = ENDS.get(row as u32) else {
         return;
     };

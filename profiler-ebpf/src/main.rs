@@ -20,7 +20,15 @@
 #[cfg(target_arch = "bpf")]
 mod call;
 #[cfg(target_arch = "bpf")]
+mod descriptor;
+#[cfg(target_arch = "bpf")]
 mod function;
+#[cfg(target_arch = "bpf")]
+mod group;
+#[cfg(target_arch = "bpf")]
+mod idle;
+#[cfg(target_arch = "bpf")]
+mod interrupt;
 #[cfg(target_arch = "bpf")]
 mod kernel;
 #[cfg(target_arch = "bpf")]
@@ -29,6 +37,8 @@ mod lifecycle;
 mod maps;
 #[cfg(target_arch = "bpf")]
 mod programs;
+#[cfg(target_arch = "bpf")]
+mod sched;
 
 #[cfg(not(target_arch = "bpf"))]
 fn main() {}

@@ -7,8 +7,9 @@
 
 use aya_ebpf::{Global, bindings::BPF_F_MMAPABLE, macros::map, maps::Array};
 use profiler_common::{
-    CountRow, EndRow, ErrnoRow, Events, ROWS, StartSlot, TargetEntry, TimeRow, UNKNOWN_ROWS,
-    UnknownEntry, WaitRow,
+    CountRow, CpuRow, DESCRIPTOR_ENTRIES, DescriptorEntry, EndRow, ErrnoRow, Events, GROUP_NONE,
+    GroupEntry, LabelClock, Lives, ROWS, SegmentSlot, SplitRow, StartSlot, TargetEntry, TimeRow,
+    UNKNOWN_ROWS, UnknownEntry, WaitRow,
 };
 
 /// Per CPU and row; capacity: possible CPUs * rows.
@@ -17,6 +18,31 @@ pub(crate) static COUNTS: Array<CountRow> = Array::with_max_entries(1, BPF_F_MMA
 /// By row. Shared by all CPUs: errors other than EAGAIN are rare, one copy per CPU would be large.
 #[map]
 pub(crate) static ERRNOS: Array<ErrnoRow> = Array::with_max_entries(ROWS, BPF_F_MMAPABLE);
+/// Per CPU; capacity: possible CPUs, or 1 below detail `sched`.
+#[map]
+pub(crate) static CPUS: Array<CpuRow> = Array::with_max_entries(1, BPF_F_MMAPABLE);
+/// What descriptors are. Only the programs read it.
+#[map]
+pub(crate) static DESCRIPTORS: Array<DescriptorEntry> =
+    Array::with_max_entries(DESCRIPTOR_ENTRIES, 0);
+/// By process or thread; capacity: as many entries as the table has, or 1 without grouping.
+#[map]
+pub(crate) static GROUPS: Array<GroupEntry> = Array::with_max_entries(1, BPF_F_MMAPABLE);
+/// What the threads of the target do, all CPUs.
+#[map]
+pub(crate) static LABEL_CLOCK: Array<LabelClock> = Array::with_max_entries(1, BPF_F_MMAPABLE);
+/// Threads that came and went.
+#[map]
+pub(crate) static LIVES: Array<Lives> = Array::with_max_entries(1, BPF_F_MMAPABLE);
+/// Bit set of rows, 64 to an entry.
+#[map]
+pub(crate) static ONLY: Array<u64> = Array::with_max_entries(ROWS.div_ceil(64), BPF_F_MMAPABLE);
+/// By tid; capacity: `pid_max`, or 1 below detail `sched`.
+#[map]
+pub(crate) static SEGMENTS: Array<SegmentSlot> = Array::with_max_entries(1, BPF_F_MMAPABLE);
+/// Per CPU and row; capacity: possible CPUs * rows, or 1 below detail `sched`.
+#[map]
+pub(crate) static SPLITS: Array<SplitRow> = Array::with_max_entries(1, BPF_F_MMAPABLE);
 /// By row.
 #[map]
 pub(crate) static ENDS: Array<EndRow> = Array::with_max_entries(ROWS, BPF_F_MMAPABLE);
@@ -43,6 +69,12 @@ pub(crate) static WAITS: Array<WaitRow> = Array::with_max_entries(1, BPF_F_MMAPA
 /// Whether children of a target become targets.
 #[unsafe(no_mangle)]
 pub(crate) static FOLLOW: Global<u8> = Global::new(0);
+/// What calls are grouped by.
+#[unsafe(no_mangle)]
+pub(crate) static GROUP_BY: Global<u8> = Global::new(GROUP_NONE);
+/// Whether only the rows in [`ONLY`] are counted.
+#[unsafe(no_mangle)]
+pub(crate) static FILTERED: Global<u8> = Global::new(0);
 /// Entries of [`UNKNOWNS`] that may be used.
 #[unsafe(no_mangle)]
 pub(crate) static UNKNOWN_LIMIT: Global<u32> = Global::new(UNKNOWN_ROWS);
@@ -65,3 +97,33 @@ pub(crate) static TASK_SIGNAL: Global<u32> = Global::new(0);
 /// `signal_struct.live`.
 #[unsafe(no_mangle)]
 pub(crate) static SIGNAL_LIVE: Global<u32> = Global::new(0);
+/// `task_struct.files`.
+#[unsafe(no_mangle)]
+pub(crate) static TASK_FILES: Global<u32> = Global::new(0);
+/// `files_struct.fdt`.
+#[unsafe(no_mangle)]
+pub(crate) static FILES_FDT: Global<u32> = Global::new(0);
+/// `fdtable.max_fds`.
+#[unsafe(no_mangle)]
+pub(crate) static FDT_MAX_FDS: Global<u32> = Global::new(0);
+/// `fdtable.fd`.
+#[unsafe(no_mangle)]
+pub(crate) static FDT_FD: Global<u32> = Global::new(0);
+/// `file.f_inode`.
+#[unsafe(no_mangle)]
+pub(crate) static FILE_INODE: Global<u32> = Global::new(0);
+/// `file.f_path.dentry`.
+#[unsafe(no_mangle)]
+pub(crate) static FILE_DENTRY: Global<u32> = Global::new(0);
+/// `dentry.d_name.name`.
+#[unsafe(no_mangle)]
+pub(crate) static DENTRY_NAME: Global<u32> = Global::new(0);
+/// `inode.i_mode`.
+#[unsafe(no_mangle)]
+pub(crate) static INODE_MODE: Global<u32> = Global::new(0);
+/// `inode.i_sb`.
+#[unsafe(no_mangle)]
+pub(crate) static INODE_SB: Global<u32> = Global::new(0);
+/// `super_block.s_magic`.
+#[unsafe(no_mangle)]
+pub(crate) static SB_MAGIC: Global<u32> = Global::new(0);

@@ -5,27 +5,30 @@
 
 use aya_ebpf::{macros::btf_tracepoint, programs::BtfTracePointContext};
 
-use crate::{call, lifecycle};
+use crate::{
+    call::{self, Level},
+    interrupt, lifecycle, sched,
+};
 
 /// Detail `counts`: all from the exit of a call, which every call has that returns, refused ones
 /// (seccomp) included.
 #[btf_tracepoint(function = "sys_exit")]
 fn counts_exit(ctx: BtfTracePointContext) -> i32 {
-    call::leave(&ctx, false);
+    call::leave(&ctx, Level::Counts);
     0
 }
 
 /// Detail `times`: the stamp that the exit takes the time from.
 #[btf_tracepoint(function = "sys_enter")]
 fn times_enter(ctx: BtfTracePointContext) -> i32 {
-    call::enter(&ctx);
+    call::enter(&ctx, Level::Times);
     0
 }
 
 /// Detail `times`: what `counts_exit` does, and the time.
 #[btf_tracepoint(function = "sys_exit")]
 fn times_exit(ctx: BtfTracePointContext) -> i32 {
-    call::leave(&ctx, true);
+    call::leave(&ctx, Level::Times);
     0
 }
 
@@ -44,20 +47,124 @@ fn floor_exit(_ctx: BtfTracePointContext) -> i32 {
 /// Children of targets become targets.
 #[btf_tracepoint(function = "sched_process_fork")]
 fn process_fork(ctx: BtfTracePointContext) -> i32 {
-    lifecycle::fork(&ctx);
+    lifecycle::fork(&ctx, false);
     0
 }
 
 /// Pending targets become targets.
 #[btf_tracepoint(function = "sched_process_exec")]
 fn process_exec(ctx: BtfTracePointContext) -> i32 {
-    lifecycle::exec(&ctx);
+    lifecycle::exec(&ctx, false);
     0
 }
 
 /// Targets end, and the call that a thread died in is told apart from a failed one.
 #[btf_tracepoint(function = "sched_process_exit")]
 fn process_exit(ctx: BtfTracePointContext) -> i32 {
-    lifecycle::exit(&ctx);
+    lifecycle::exit(&ctx, false);
     0
+}
+
+/// Detail `sched`: what `times_enter` does, and the end of the time outside.
+#[btf_tracepoint(function = "sys_enter")]
+fn sched_enter(ctx: BtfTracePointContext) -> i32 {
+    call::enter(&ctx, Level::Sched);
+    0
+}
+
+/// Detail `sched`: what `times_exit` does, and the end of the time inside.
+#[btf_tracepoint(function = "sys_exit")]
+fn sched_exit(ctx: BtfTracePointContext) -> i32 {
+    call::leave(&ctx, Level::Sched);
+    0
+}
+
+/// Detail `sched`: threads and CPUs pass from one task to another.
+#[btf_tracepoint(function = "sched_switch")]
+fn sched_switch(ctx: BtfTracePointContext) -> i32 {
+    sched::switch(&ctx);
+    0
+}
+
+/// Detail `sched`: threads wake up.
+#[btf_tracepoint(function = "sched_wakeup")]
+fn sched_wakeup(ctx: BtfTracePointContext) -> i32 {
+    sched::wakeup(&ctx);
+    0
+}
+
+/// Detail `sched`: threads move to another CPU.
+#[btf_tracepoint(function = "sched_migrate_task")]
+fn sched_migrate(ctx: BtfTracePointContext) -> i32 {
+    sched::migrate(&ctx);
+    0
+}
+
+/// Detail `sched`: what `process_fork` does, and threads begin.
+#[btf_tracepoint(function = "sched_process_fork")]
+fn sched_fork(ctx: BtfTracePointContext) -> i32 {
+    lifecycle::fork(&ctx, true);
+    0
+}
+
+/// Detail `sched`: what `process_exec` does, and a pending thread begins.
+#[btf_tracepoint(function = "sched_process_exec")]
+fn sched_exec(ctx: BtfTracePointContext) -> i32 {
+    lifecycle::exec(&ctx, true);
+    0
+}
+
+/// Detail `sched`: what `process_exit` does, and the kernel's work for the exit begins.
+#[btf_tracepoint(function = "sched_process_exit")]
+fn sched_end(ctx: BtfTracePointContext) -> i32 {
+    lifecycle::exit(&ctx, true);
+    0
+}
+
+/// Detail `sched`: page faults.
+#[btf_tracepoint(function = "page_fault_user")]
+fn page_fault(_ctx: BtfTracePointContext) -> i32 {
+    sched::page_fault();
+    0
+}
+
+/// Detail `sched`: soft interrupts begin.
+#[btf_tracepoint(function = "softirq_entry")]
+fn softirq_entry(_ctx: BtfTracePointContext) -> i32 {
+    interrupt::softirq_begins();
+    0
+}
+
+/// Detail `sched`: soft interrupts end.
+#[btf_tracepoint(function = "softirq_exit")]
+fn softirq_exit(_ctx: BtfTracePointContext) -> i32 {
+    interrupt::softirq_ends();
+    0
+}
+
+/// A pair of programs for one kind of interrupt: a program has one tracepoint.
+macro_rules! interrupts {
+    ($($entry:ident $on_entry:literal, $exit:ident $on_exit:literal;)*) => {$(
+        #[btf_tracepoint(function = $on_entry)]
+        fn $entry(_ctx: BtfTracePointContext) -> i32 {
+            interrupt::irq_begins();
+            0
+        }
+
+        #[btf_tracepoint(function = $on_exit)]
+        fn $exit(_ctx: BtfTracePointContext) -> i32 {
+            interrupt::irq_ends();
+            0
+        }
+    )*};
+}
+
+// Detail `sched`: interrupts of devices, and those that x86 CPUs raise themselves.
+interrupts! {
+    irq_in "irq_handler_entry", irq_out "irq_handler_exit";
+    timer_in "local_timer_entry", timer_out "local_timer_exit";
+    resched_in "reschedule_entry", resched_out "reschedule_exit";
+    call_in "call_function_entry", call_out "call_function_exit";
+    call1_in "call_function_single_entry", call1_out "call_function_single_exit";
+    work_in "irq_work_entry", work_out "irq_work_exit";
 }

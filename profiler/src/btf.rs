@@ -82,6 +82,16 @@ impl<'a> Btf<'a> {
             })
     }
 
+    /// Whether there is a type definition of this name.
+    pub(crate) fn has_typedef(&self, name: &str) -> bool {
+        (1..=self.starts.len())
+            .filter_map(|id| u32::try_from(id).ok())
+            .filter_map(|id| self.header(id))
+            .any(|header| {
+                header.kind() == KIND_TYPEDEF && self.string(header.name) == name.as_bytes()
+            })
+    }
+
     fn walk(&self, structure: u32, path: &[&str], size: u32) -> Option<u32> {
         let (name, rest) = path.split_first()?;
         let (offset, member) = self.member(structure, name, MAX_DEPTH)?;

@@ -1,24 +1,50 @@
 //! From the counters at both edges of a window to the profile of a recording. Pure.
 
+use std::collections::BTreeMap;
+
 use recording::{
-    Detail, NotMeasured, OwnCost, Profile, ProfileSlice, ProfiledProcess, Warning, Window,
+    Calibration, Detail, Group, GroupBy, NotMeasured, OwnCost, Profile, ProfileSlice,
+    ProfiledProcess, Warning, Window,
 };
 
+use crate::cpus::KernelClocks;
 use crate::delta::{Delta, RowNames};
+use crate::groups::{GroupCopy, GroupEdge};
 use crate::in_flight::InFlight;
 use crate::snapshot::Snapshot;
+use crate::states::{States, StatesDelta};
+
+/// What was read at an edge of the window.
+#[derive(Debug)]
+pub(crate) struct Edge {
+    pub(crate) snapshot: Snapshot,
+    /// At detail `sched`.
+    pub(crate) states: Option<States>,
+    pub(crate) groups: GroupCopy,
+    pub(crate) clocks: KernelClocks,
+    /// Run time and runs of our programs by the kernel's statistics.
+    pub(crate) run_statistics: Option<(u64, u64)>,
+}
 
 /// What is known when a window has been closed.
 #[derive(Debug)]
 pub(crate) struct ClosedWindow {
     pub(crate) detail: Detail,
     pub(crate) follow: bool,
+    pub(crate) group_by: Option<GroupBy>,
+    /// Process and name by thread, where groups need them.
+    pub(crate) thread_names: BTreeMap<u32, (u32, String)>,
+    /// The CPUs that the target may run on.
+    pub(crate) cpus: Vec<u32>,
+    /// Tracepoints that this kernel lacks.
+    pub(crate) missing: Vec<String>,
+    pub(crate) calibration: Option<Calibration>,
     /// Whether quiet came at the edges where it was asked for.
     pub(crate) was_quiet: bool,
-    pub(crate) start: Snapshot,
+    pub(crate) start: Edge,
     /// At the end of the last slice; the start if there is none.
     pub(crate) last: Snapshot,
-    pub(crate) end: Snapshot,
+    pub(crate) end: Edge,
     pub(crate) slices: Vec<ProfileSlice>,
     pub(crate) in_flight_at_start: InFlight,
     pub(crate) in_flight_at_end: InFlight,
@@ -36,36 +62,113 @@ impl ClosedWindow {
         names: &RowNames<F>,
     ) -> Profile {
         let detail = self.detail;
-        let delta = Delta::between(&self.start, &self.end);
+        let (start, end) = (&self.start.snapshot, &self.end.snapshot);
+        let delta = Delta::between(start, end);
+        let window = Window {
+            start_ns: start.end_ns,
+            end_ns: end.end_ns,
+        };
+        let boundary_ns = copy_ns(start) + copy_ns(end);
         if !self.slices.is_empty() {
-            let rest = slice_between(&self.last, &self.end, names, detail);
+            let rest = slice_between(&self.last, end, names, detail);
             self.slices.push(rest);
         }
+        let states = self.states();
+        let rows = states.as_ref().map(|states| states.rows.clone());
         Profile {
             detail,
-            window: Window {
-                start_ns: self.start.end_ns,
-                end_ns: self.end.end_ns,
-            },
-            boundary_ns: copy_ns(&self.start) + copy_ns(&self.end),
+            window,
+            boundary_ns,
             follow: self.follow,
-            calls: names.call_rows(&delta, detail, &self.in_flight_at_end.calls),
+            calls: names.call_rows(
+                &delta,
+                detail,
+                &self.in_flight_at_end.calls,
+                &rows.unwrap_or_default(),
+            ),
             waits: names.wait_rows(&delta, detail),
             lost: delta.lost(),
-            cost: OwnCost {
-                target_events: delta.count() * events_per_call(detail),
-                reader_cpu_ns: self.reader_cpu_ns,
-                map_bytes: self.map_bytes,
-                attach_ns: self.attach_ns,
-            },
+            cost: self.cost(&delta, states.as_ref()),
             ended_early: None,
             not_measured: self.not_measured(),
             warnings: self.warnings(&delta),
+            cpus: states.as_ref().map(|states| {
+                let (from, to) = (&self.start.clocks, &self.end.clocks);
+                let steal_ns = to.steal_since(from, &self.cpus);
+                states.cpu_view(&self.cpus, steal_ns, to.throttled_since(from))
+            }),
+            threads: states.map(|states| states.threads),
+            grouped_by: self.group_by,
+            groups: self.groups(names),
             processes: self.processes,
             in_flight_at_start: self.in_flight_at_start.calls,
             in_flight_at_end: self.in_flight_at_end.calls,
             cpu_ns: self.cpu_ns,
             slices: self.slices,
+        }
+    }
+
+    fn states(&self) -> Option<StatesDelta> {
+        let (from, to) = (self.start.states.as_ref()?, self.end.states.as_ref()?);
+        let mut states = StatesDelta::between(from, to);
+        let fault_ns = self
+            .calibration
+            .and_then(|calibration| calibration.page_fault_ns);
+        states.threads.page_fault_ns_estimate =
+            fault_ns.map(|ns| (ns * states.threads.page_faults as f64) as u64);
+        Some(states)
+    }
+
+    fn groups<F: Fn(u32) -> Option<(u32, bool)>>(&self, names: &RowNames<F>) -> Vec<Group> {
+        let Some(by) = self.group_by else {
+            return Vec::new();
+        };
+        let open = |edge: &'_ Edge| {
+            edge.states
+                .as_ref()
+                .map_or_else(Vec::new, |states| states.open().to_vec())
+        };
+        let from = GroupEdge {
+            copy: &self.start.groups,
+            open: open(&self.start),
+        };
+        let to = GroupEdge {
+            copy: &self.end.groups,
+            open: open(&self.end),
+        };
+        let known = |id: u32| {
+            let thread = self.thread_names.get(&id).map(|(_, comm)| comm.clone());
+            thread.or_else(|| {
+                let process = self.processes.iter().find(|process| process.pid == id);
+                process.and_then(|process| process.comm.clone())
+            })
+        };
+        let process_of = |tid: u32| self.thread_names.get(&tid).map(|&(pid, _)| pid);
+        crate::groups::between(&from, &to, by, self.detail, names, known, process_of)
+    }
+
+    fn cost(&self, delta: &Delta, states: Option<&StatesDelta>) -> OwnCost {
+        let calls = delta.count();
+        let switches = states.map_or(0, StatesDelta::switches);
+        let run = |of: fn((u64, u64)) -> u64| {
+            let (from, to) = self.start.run_statistics.zip(self.end.run_statistics)?;
+            Some(of(to) - of(from))
+        };
+        OwnCost {
+            target_events: calls * events_per_call(self.detail),
+            reader_cpu_ns: self.reader_cpu_ns,
+            map_bytes: self.map_bytes,
+            attach_ns: self.attach_ns,
+            sched_events: states.map_or(0, |states| states.events),
+            calibration: self.calibration,
+            target_ns_estimate: self.calibration.map(|calibration| {
+                let per_switch = calibration.probe_ns_per_switch.unwrap_or(0.0);
+                let ns =
+                    calibration.probe_ns_per_call * calls as f64 + per_switch * switches as f64;
+                ns as u64
+            }),
+            bpf_run_ns: run(|(ns, _)| ns),
+            bpf_runs: run(|(_, runs)| runs),
         }
     }
 
@@ -87,6 +190,16 @@ impl ClosedWindow {
             not_measured.push(missing(
                 "CPU time",
                 "a process of the target ended during the window, before its clock could be read",
+                None,
+            ));
+        }
+        if !self.missing.is_empty() {
+            not_measured.push(missing(
+                "some interrupts and page faults",
+                &format!(
+                    "this kernel has no tracepoint {}: their time is in what they interrupted",
+                    self.missing.join(", ")
+                ),
                 None,
             ));
         }
@@ -143,7 +256,7 @@ pub(crate) fn slice_between<F: Fn(u32) -> Option<(u32, bool)>>(
 /// Programs that run for a call.
 fn events_per_call(detail: Detail) -> u64 {
     match detail {
-        Detail::Floor | Detail::Times => 2,
+        Detail::Floor | Detail::Times | Detail::Sched => 2,
         Detail::Counts => 1,
     }
 }

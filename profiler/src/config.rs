@@ -1,6 +1,6 @@
 //! What to profile and how.
 
-use recording::Detail;
+use recording::{Detail, GroupBy};
 
 use crate::Target;
 
@@ -15,6 +15,13 @@ pub struct Config {
     pub detail: Detail,
     /// Where calls are counted.
     pub hook: Hook,
+    /// What calls are told apart by, beside the sum over all.
+    pub group_by: Option<GroupBy>,
+    /// Names of the only calls to count, chosen in the kernel; `None`: all.
+    pub only: Option<Vec<String>>,
+    /// Whether the kernel keeps its own statistics of eBPF programs meanwhile, which taxes every
+    /// program on the host.
+    pub bpf_stats: bool,
     /// Sizes of the tables.
     pub limits: Limits,
 }
@@ -27,6 +34,9 @@ impl Config {
             follow: true,
             detail,
             hook: Hook::default(),
+            group_by: None,
+            only: None,
+            bpf_stats: false,
             limits: Limits::default(),
         }
     }

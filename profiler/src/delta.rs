@@ -1,14 +1,16 @@
 //! The difference of two copies of the counters, and its rows in a recording.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use profiler_common::{COMPAT_ROWS, Kind, NATIVE_ROWS, errno_of_slot};
+use profiler_common::{COMPAT_ROWS, Kind, NATIVE_ROWS, WaitLimits, errno_of_slot, wait_limits};
 use recording::{
-    Abi, CallRow, Detail, InFlightCall, Log2Histogram, Lost, LostClass, SliceCall, TimeStats,
-    WaitRow, errno_name, family, name, number,
+    Abi, CallObject, CallRow, CallTime, Detail, InFlightCall, Log2Histogram, Lost, LostClass,
+    SliceCall, TimeStats, WaitRow, errno_name, family, name, number,
 };
 
-use crate::snapshot::{CallCounters, EventCounters, Snapshot, TimeCounters, kind_of_row};
+use crate::snapshot::{
+    CallCounters, EventCounters, Snapshot, TimeCounters, kind_of_row, object_of_row,
+};
 
 /// What happened between two copies.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -44,6 +46,7 @@ impl Delta {
     pub(crate) fn lost(&self) -> Lost {
         let mut lost = Lost::default();
         lost.add(LostClass::ClockBackwards, self.events.lost_clock);
+        lost.add(LostClass::UngroupedCalls, self.events.lost_ungrouped);
         lost.add(LostClass::RecursionMisses, self.events.recursion_misses);
         lost.add(LostClass::UntrackedProcesses, self.events.lost_untracked);
         lost.add(LostClass::UntimedCalls, self.events.lost_untimed);
@@ -73,27 +76,36 @@ impl<F: Fn(u32) -> Option<(u32, bool)>> RowNames<F> {
         Some((abi, nr))
     }
 
-    /// The rows of a profile: of the calls that were made, and of those that are in flight.
+    /// The rows of a profile: of the calls that were made, of those that are in flight, and of those
+    /// that time was spent in (`split`, by row).
     pub(crate) fn call_rows(
         &self,
         delta: &Delta,
         detail: Detail,
         in_flight: &[InFlightCall],
+        split: &BTreeMap<u32, CallTime>,
     ) -> Vec<CallRow> {
-        let made = delta.calls.iter().filter_map(|(&row, call)| {
+        let none = CallCounters::default();
+        let used: BTreeSet<u32> = delta.calls.keys().chain(split.keys()).copied().collect();
+        let made = used.into_iter().filter_map(|row| {
             let (abi, nr) = self.of(row)?;
-            Some(call_row(abi, nr, call, detail))
+            let call = delta.calls.get(&row).unwrap_or(&none);
+            let mut made = call_row(abi, nr, object_of_row(row), call, detail);
+            made.split =
+                (detail >= Detail::Sched).then(|| split.get(&row).copied().unwrap_or_default());
+            Some(made)
         });
         let mut rows: Vec<CallRow> = made.collect();
         for call in in_flight {
             let Some(nr) = number_of_name(call.abi, &call.name) else {
                 continue;
             };
-            if !rows.iter().any(|row| row.abi == call.abi && row.nr == nr) {
-                rows.push(call_row(call.abi, nr, &CallCounters::default(), detail));
+            let is_same = |row: &CallRow| (row.abi, row.nr, row.on) == (call.abi, nr, call.on);
+            if !rows.iter().any(is_same) {
+                rows.push(call_row(call.abi, nr, call.on, &none, detail));
             }
         }
-        rows.sort_by_key(|row| (row.abi != self.native, row.abi, row.nr));
+        rows.sort_by_key(|row| (row.abi != self.native, row.abi, row.nr, row.on));
         rows
     }
 
@@ -111,6 +123,8 @@ impl<F: Fn(u32) -> Option<(u32, bool)>> RowNames<F> {
                 events: call.wait.events,
                 events_per_wake: Log2Histogram::new(call.wait.buckets.clone()),
                 timeouts: call.wait.timeouts,
+                polls: passes_timeout(row).then_some(call.wait.polls),
+                truncated: has_room(row).then_some(call.wait.truncated),
                 interrupted: call.wait.interrupted,
                 ns_total: (detail >= Detail::Times).then_some(call.time.ns_total),
             })
@@ -126,9 +140,10 @@ impl<F: Fn(u32) -> Option<(u32, bool)>> RowNames<F> {
             Some(SliceCall {
                 abi,
                 name: name(abi, nr).into_owned(),
+                on: object_of_row(row),
                 count: call.count,
                 errors: call.errors.values().sum(),
-                bytes: bytes(abi, nr, call),
+                bytes: kind_of_row(row).counts_bytes().then_some(call.bytes),
                 ns_total: (detail >= Detail::Times).then_some(call.time.ns_total),
             })
         });
@@ -152,6 +167,8 @@ fn call_delta(from: &CallCounters, to: &CallCounters) -> CallCounters {
     delta.wait.events -= from.wait.events;
     delta.wait.timeouts -= from.wait.timeouts;
     delta.wait.interrupted -= from.wait.interrupted;
+    delta.wait.polls -= from.wait.polls;
+    delta.wait.truncated -= from.wait.truncated;
     subtract_buckets(&mut delta.wait.buckets, &from.wait.buckets);
     delta
 }
@@ -164,6 +181,7 @@ fn event_delta(from: &EventCounters, to: &EventCounters) -> EventCounters {
         lost_untimed: to.lost_untimed - from.lost_untimed,
         lost_unknown: to.lost_unknown - from.lost_unknown,
         lost_clock: to.lost_clock - from.lost_clock,
+        lost_ungrouped: to.lost_ungrouped - from.lost_ungrouped,
         recursion_misses: to.recursion_misses.saturating_sub(from.recursion_misses),
     }
 }
@@ -185,20 +203,40 @@ fn time_stats(time: &TimeCounters) -> TimeStats {
     }
 }
 
-fn call_row(abi: Abi, nr: u32, call: &CallCounters, detail: Detail) -> CallRow {
+fn call_row(
+    abi: Abi,
+    nr: u32,
+    on: Option<CallObject>,
+    call: &CallCounters,
+    detail: Detail,
+) -> CallRow {
     let name = name(abi, nr);
     CallRow {
         abi,
         nr,
         family: family(&name),
         name: name.into_owned(),
+        on,
         count: call.count,
         errors: error_names(&call.errors),
         bytes: bytes(abi, nr, call),
         died_in_call: call.died,
         no_return: call.no_return,
         time: (detail >= Detail::Times).then(|| time_stats(&call.time)),
+        split: None,
     }
+}
+
+/// Whether a waiting call passes its timeout by value.
+fn passes_timeout(row: u32) -> bool {
+    matches!(kind_of_row(row), Kind::Wait(index)
+        if matches!(wait_limits(index), WaitLimits::Epoll | WaitLimits::Poll))
+}
+
+/// Whether a waiting call says how many events it has room for.
+fn has_room(row: u32) -> bool {
+    matches!(kind_of_row(row), Kind::Wait(index)
+        if matches!(wait_limits(index), WaitLimits::Epoll | WaitLimits::EpollTimespec))
 }
 
 /// Bytes of a call that counts them.
@@ -208,7 +246,9 @@ fn bytes(abi: Abi, nr: u32, call: &CallCounters) -> Option<u64> {
         Abi::Arm | Abi::I386 if nr < COMPAT_ROWS => NATIVE_ROWS,
         _ => return None,
     };
-    matches!(kind_of_row(first_row + nr), Kind::Bytes).then_some(call.bytes)
+    kind_of_row(first_row + nr)
+        .counts_bytes()
+        .then_some(call.bytes)
 }
 
 /// The number of a name, `syscall_0x1f4` included.
@@ -405,9 +445,10 @@ mod tests {
             tid: 1,
             abi: Abi::X86_64,
             name: "epoll_wait".into(),
+            on: None,
             age_ns: None,
         };
-        let rows = names().call_rows(&delta, Detail::Counts, &[waiting]);
+        let rows = names().call_rows(&delta, Detail::Counts, &[waiting], &BTreeMap::new());
         let found: Vec<_> = rows
             .iter()
             .map(|row| (row.name.as_str(), row.count, row.bytes, row.error_count()))
@@ -424,7 +465,7 @@ mod tests {
         );
         assert_eq!(rows[0].errors, BTreeMap::from([("EAGAIN".to_owned(), 1)]));
         assert!(rows.iter().all(|row| row.time.is_none()));
-        let rows = names().call_rows(&delta, Detail::Times, &[]);
+        let rows = names().call_rows(&delta, Detail::Times, &[], &BTreeMap::new());
         let time = rows[0].time.as_ref().unwrap();
         assert_eq!(
             (time.timed, time.ns_total, time.ns_min),
@@ -450,11 +491,11 @@ mod tests {
                 _ => "plain",
             };
             let found = match kind_of_row(row) {
-                Kind::Bytes => "bytes",
+                kind if kind.counts_bytes() => "bytes",
                 Kind::Fork => "fork",
                 Kind::Exit => "exit",
                 Kind::Wait(_) => "wait",
-                Kind::Plain => "plain",
+                _ => "plain",
             };
             assert_eq!(found, expected, "{abi:?} {nr} {name}");
         }

@@ -12,6 +12,12 @@ use crate::btf::BtfError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProfilerError {
+    /// No call has this name, here or in 32-bit programs.
+    #[error("no system call is named {name:?}; `man 2 syscalls` lists them")]
+    NoSuchCall {
+        /// The name.
+        name: String,
+    },
     /// No target was named.
     #[error("no target: name one with --pid, --port, --comm or --cgroup")]
     NoTarget,
@@ -206,6 +212,7 @@ impl ProfilerError {
         match self {
             Self::NoTarget
             | Self::HookForDetail { .. }
+            | Self::NoSuchCall { .. }
             | Self::NoSuchProcess { .. }
             | Self::Thread { .. }
             | Self::Zombie { .. }

@@ -4,11 +4,13 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering::Relaxed;
 
-use profiler_common::{elapsed_ns, start_row};
-use recording::{Abi, Detail, InFlightCall, name};
+use profiler_common::{elapsed_ns, pack_start, start_row};
+use recording::{Abi, CallObject, Detail, InFlightCall, name};
 
 use crate::delta::RowNames;
+use crate::first_states;
 use crate::processes::{self, CurrentCall};
+use crate::snapshot::object_of_row;
 use crate::source::Tables;
 
 /// Calls in flight at one moment.
@@ -36,23 +38,27 @@ impl InFlight {
             let abi = program_abi(pid, names.native);
             for tid in processes::tids(pid) {
                 let stamped = match detail {
-                    Detail::Times => stamp(tables, tid, names, clock()),
+                    Detail::Times | Detail::Sched => stamp(tables, tid, names, clock()),
                     Detail::Counts | Detail::Floor => None,
                 };
-                let call = stamped.map(|(name, abi, age_ns)| (name, abi, Some(age_ns)));
-                let call = call.or_else(|| {
-                    let nr = found.current_call(pid, tid)?;
-                    Some((name(abi, nr).into_owned(), abi, None))
-                });
-                found
-                    .calls
-                    .extend(call.map(|(name, abi, age_ns)| InFlightCall {
-                        pid,
-                        tid,
+                let call = stamped.or_else(|| {
+                    let (nr, arguments) = found.current_call(pid, tid)?;
+                    let row = first_states::row_of_call(pid, nr, arguments, abi != names.native);
+                    Some(Stamp {
                         abi,
-                        name,
-                        age_ns,
-                    }));
+                        nr,
+                        on: object_of_row(row),
+                        age_ns: None,
+                    })
+                });
+                found.calls.extend(call.map(|call| InFlightCall {
+                    pid,
+                    tid,
+                    abi: call.abi,
+                    name: name(call.abi, call.nr).into_owned(),
+                    on: call.on,
+                    age_ns: call.age_ns,
+                }));
             }
         }
         found
@@ -60,17 +66,16 @@ impl InFlight {
 }
 
 impl InFlight {
-    /// The number of the call that a thread is blocked in, by `/proc`.
-    fn current_call(&mut self, pid: u32, tid: u32) -> Option<u32> {
+    /// The number of the call that a thread is blocked in and its first arguments, by `/proc`.
+    fn current_call(&mut self, pid: u32, tid: u32) -> Option<(u32, [u64; 2])> {
         match CurrentCall::of(pid, tid) {
-            // Threads of io_uring never left the kernel: what looks like their call is the one
-            // that made them.
-            CurrentCall::In(_) if is_io_uring_thread(pid, tid) => {
+            // What looks like the call of such a thread is the one that made it.
+            CurrentCall::In { .. } if processes::is_kernel_made(pid, tid) => {
                 self.io_uring = true;
                 None
             }
-            CurrentCall::In(nr) => Some(nr),
-            CurrentCall::None => None,
+            CurrentCall::In { nr, arguments } => Some((nr, arguments)),
+            CurrentCall::Outside | CurrentCall::Running | CurrentCall::Gone => None,
             CurrentCall::Hidden => {
                 self.hidden = true;
                 None
@@ -79,27 +84,35 @@ impl InFlight {
     }
 }
 
-/// `iou-wrk-PID` and `iou-sqp-PID`, whatever the program calls its own threads.
-fn is_io_uring_thread(pid: u32, tid: u32) -> bool {
-    let comm = processes::thread_comm(pid, tid).unwrap_or_default();
-    comm.starts_with(b"iou-wrk-") || comm.starts_with(b"iou-sqp-")
+/// A call that was entered and has not left.
+struct Stamp {
+    abi: Abi,
+    nr: u32,
+    on: Option<CallObject>,
+    age_ns: Option<u64>,
 }
 
-/// The stamp of a thread: name, ABI and age of the call.
 fn stamp<F: Fn(u32) -> Option<(u32, bool)>>(
     tables: &Tables<'_>,
     tid: u32,
     names: &RowNames<F>,
     now_ns: u64,
-) -> Option<(String, Abi, u64)> {
+) -> Option<Stamp> {
     let stamp = tables.starts.get(tid as usize)?.0.load(Relaxed);
     if stamp == 0 {
         return None;
     }
-    let (abi, nr) = names.of(start_row(stamp))?;
-    // The call may have begun after the clock was read.
-    let age_ns = elapsed_ns(stamp, now_ns).unwrap_or(0);
-    Some((name(abi, nr).into_owned(), abi, age_ns))
+    let row = start_row(stamp);
+    let (abi, nr) = names.of(row)?;
+    // A call that was found in `/proc` has no time of entry; one may have begun after the clock was
+    // read.
+    let is_known = stamp >= pack_start(1, 0);
+    Some(Stamp {
+        abi,
+        nr,
+        on: object_of_row(row),
+        age_ns: is_known.then(|| elapsed_ns(stamp, now_ns).unwrap_or(0)),
+    })
 }
 
 /// `/proc` does not say which table a number belongs to; a program uses that of its format.

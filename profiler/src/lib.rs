@@ -27,17 +27,22 @@
 #![deny(unsafe_code)]
 
 mod btf;
+mod calibration;
 mod cgroup;
 mod closed_window;
 mod config;
+mod cpus;
 mod delta;
 mod error;
+mod first_states;
+mod groups;
 mod in_flight;
 mod privileges;
 mod processes;
 mod session;
 mod snapshot;
 mod source;
+mod states;
 #[expect(unsafe_code, reason = "the one module that needs it")]
 mod sys;
 mod target;

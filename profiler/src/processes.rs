@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::io::Read as _;
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::Path;
 
 use procfs::net::{TcpNetEntry, TcpState};
@@ -97,13 +97,17 @@ pub(crate) fn container(pid: u32) -> Option<String> {
     container_of_paths(&paths)
 }
 
-/// What a thread is inside of, and is blocked in.
+/// What a thread is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CurrentCall {
-    /// A call with this number.
-    In(u32),
-    /// None, or it runs at this moment, or it has ended.
-    None,
+    /// It is blocked in a call with this number and these first arguments.
+    In { nr: u32, arguments: [u64; 2] },
+    /// It is blocked outside of calls.
+    Outside,
+    /// It runs at this moment, or is about to.
+    Running,
+    /// It has ended.
+    Gone,
     /// The kernel does not let us know.
     Hidden,
 }
@@ -113,17 +117,70 @@ impl CurrentCall {
         match std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/syscall")) {
             Ok(line) => Self::parse(&line),
             Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => Self::Hidden,
-            Err(_) => Self::None,
+            Err(_) => Self::Gone,
         }
     }
 
     /// `running`, `-1 STACK PC`, or `NUMBER ARGUMENTS... STACK PC`.
     fn parse(line: &str) -> Self {
-        let number = line.split_ascii_whitespace().next();
-        number
-            .and_then(|number| number.parse().ok())
-            .map_or(Self::None, Self::In)
+        let mut words = line.split_ascii_whitespace();
+        let Some(number) = words.next() else {
+            return Self::Gone;
+        };
+        match number.parse() {
+            Ok(nr) => {
+                let mut argument = || {
+                    let word = words.next()?.strip_prefix("0x")?;
+                    u64::from_str_radix(word, 16).ok()
+                };
+                let arguments = [argument().unwrap_or(0), argument().unwrap_or(0)];
+                Self::In { nr, arguments }
+            }
+            Err(_) if number == "-1" => Self::Outside,
+            Err(_) => Self::Running,
+        }
     }
+}
+
+/// Whether a thread is one that the kernel made for `io_uring` (`iou-wrk-PID`, `iou-sqp-PID`), whatever
+/// the program calls its own threads: it has never left the kernel.
+pub(crate) fn is_kernel_made(pid: u32, tid: u32) -> bool {
+    let comm = thread_comm(pid, tid).unwrap_or_default();
+    comm.starts_with(b"iou-wrk-") || comm.starts_with(b"iou-sqp-")
+}
+
+/// What a descriptor is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Descriptor {
+    Socket,
+    File,
+    Pipe,
+    Eventfd,
+    Other,
+}
+
+/// What a descriptor of a process is; `None` where that cannot be seen.
+pub(crate) fn descriptor(pid: u32, fd: u64) -> Option<Descriptor> {
+    let path = format!("/proc/{pid}/fd/{}", fd & u64::from(u32::MAX));
+    let target = std::fs::read_link(&path).ok()?;
+    let name = target.as_os_str().as_encoded_bytes();
+    if name.starts_with(b"socket:[") {
+        return Some(Descriptor::Socket);
+    }
+    if name.starts_with(b"anon_inode:[eventfd") {
+        return Some(Descriptor::Eventfd);
+    }
+    if name.starts_with(b"anon_inode:") {
+        return Some(Descriptor::Other);
+    }
+    let kind = std::fs::metadata(&path).ok()?.file_type();
+    Some(if kind.is_fifo() {
+        Descriptor::Pipe
+    } else if kind.is_file() || kind.is_dir() || kind.is_block_device() {
+        Descriptor::File
+    } else {
+        Descriptor::Other
+    })
 }
 
 /// Whether the program is a 32-bit one, by its ELF header: its numbers are those of another table.
@@ -265,11 +322,14 @@ mod tests {
         let check = |line, expected| assert_eq!(CurrentCall::parse(line), expected, "{line}");
         check(
             "232 0x5 0x7ffc 0x200 0xffffffff 0 0 0x7ffc 0x7f1\n",
-            CurrentCall::In(232),
+            CurrentCall::In {
+                nr: 232,
+                arguments: [5, 0x7ffc],
+            },
         );
-        check("running\n", CurrentCall::None);
-        check("-1 0x7ffc 0x7f1\n", CurrentCall::None);
-        check("", CurrentCall::None);
+        check("running\n", CurrentCall::Running);
+        check("-1 0x7ffc 0x7f1\n", CurrentCall::Outside);
+        check("", CurrentCall::Gone);
     }
 
     /// Ids of the common runtimes, plain groups, and none.

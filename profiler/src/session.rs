@@ -1,19 +1,24 @@
 //! A profile from attach to detach: who is counted, and the windows that are measured.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use profiler_common::{PENDING, TARGET};
-use recording::{Abi, Detail, Profile, ProfileSlice};
+use recording::{Abi, Calibration, Detail, GroupBy, Profile, ProfileSlice};
 use rustix::thread::CapabilitySet;
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::closed_window::{ClosedWindow, slice_between};
+use crate::calibration::Bare;
+use crate::closed_window::{ClosedWindow, Edge, slice_between};
+use crate::cpus::{self, KernelClocks};
 use crate::delta::RowNames;
+use crate::first_states;
+use crate::groups::GroupCopy;
 use crate::in_flight::InFlight;
 use crate::processes::{self, ProcessInfo};
 use crate::snapshot::{Snapshot, number_of_row};
 use crate::source::{Bpf, CounterSource, LoadPlan, Tables};
+use crate::states::States;
 use crate::sys::process_cpu_ns;
 use crate::tracked::{Joined, Tracked};
 use crate::{Config, ProfilerError, Target, privileges};
@@ -25,13 +30,16 @@ pub struct Session {
     source: Box<dyn CounterSource>,
     tracked: Tracked,
     window: Option<OpenWindow>,
+    calibration: Option<Calibration>,
     attach_ns: u64,
     last_events: (u64, u64),
 }
 
 #[derive(Debug)]
 struct OpenWindow {
-    start: Snapshot,
+    /// That the target may run on.
+    cpus: Vec<u32>,
+    start: Edge,
     last: Snapshot,
     /// Whether a call of the warm-up may have been on its way at the start.
     was_quiet: bool,
@@ -50,8 +58,13 @@ impl Session {
         privileges::require_initial_pid_namespace()?;
         // Before anything is loaded: a mistyped port should cost nothing.
         let roots = resolve(&config.targets)?;
-        let source = Bpf::load(&plan(&config)?)?;
+        let plan = plan(&config)?;
+        let bare = (config.detail > Detail::Floor).then(|| Bare::measure(config.detail));
+        let source = Bpf::load(&plan)?;
         let mut session = Self::over(config, Box::new(source));
+        session.choose_calls()?;
+        first_states::start_label_clock(&session.source.tables(), clock_ns());
+        session.calibration = bare.map(|bare| session.calibrate(&bare));
         session.begin(&roots)?;
         session.attach_ns = duration_ns(begun.elapsed());
         Ok(session)
@@ -63,6 +76,7 @@ impl Session {
             source,
             tracked: Tracked::default(),
             window: None,
+            calibration: None,
             attach_ns: 0,
             last_events: (0, 0),
         }
@@ -81,12 +95,19 @@ impl Session {
     pub fn open(&mut self, quiet: bool) -> Result<u64, ProfilerError> {
         self.tick();
         let own_cpu_ns = own_cpu_ns();
-        let (start, was_quiet) = self.snapshot_when(quiet);
+        let cpus = cpus::allowed(&self.tracked.alive());
+        if self.config.detail >= Detail::Sched {
+            cpus::visit(&cpus);
+        }
+        let (snapshot, was_quiet) = self.snapshot_when(quiet);
+        let last = snapshot.clone();
+        let at_ns = snapshot.end_ns;
+        let start = self.edge(snapshot);
         self.tracked.open_window();
         let in_flight = self.in_flight();
-        let at_ns = start.end_ns;
         self.window = Some(OpenWindow {
-            last: start.clone(),
+            last,
+            cpus,
             start,
             was_quiet,
             slices: Vec::new(),
@@ -136,14 +157,21 @@ impl Session {
             return Err(ProfilerError::NotOpen);
         }
         let (end, was_quiet) = self.snapshot_when(quiet);
+        let end = self.edge(end);
         let own_cpu_ns = own_cpu_ns();
         self.tick();
         let in_flight_at_end = self.in_flight();
+        let alive = self.tracked.alive();
         let window = self.window.take().ok_or(ProfilerError::NotOpen)?;
         let (processes, cpu_ns) = self.tracked.close_window();
         let closed = ClosedWindow {
             detail: self.config.detail,
             follow: self.config.follow,
+            group_by: self.config.group_by,
+            thread_names: self.thread_names(&alive),
+            cpus: window.cpus,
+            missing: self.source.missing().to_vec(),
+            calibration: self.calibration,
             was_quiet: window.was_quiet && was_quiet,
             start: window.start,
             last: window.last,
@@ -182,7 +210,96 @@ impl Session {
             self.add_descendants();
         }
         self.tracked.follow(&self.source.tables());
+        self.give_states();
         Ok(())
+    }
+
+    /// Threads that are there already have no event that tells what they do.
+    fn give_states(&self) {
+        if self.config.detail >= Detail::Sched {
+            let tables = self.source.tables();
+            let is_target = |pid: &u32| tables.flags(*pid).unwrap_or(0) & TARGET != 0;
+            let pids = self.tracked.alive().into_iter().filter(is_target).collect();
+            first_states::give(&pids, &tables, clock_ns);
+        }
+    }
+
+    /// Sets the rows of the only calls that are counted.
+    fn choose_calls(&self) -> Result<(), ProfilerError> {
+        let Some(only) = &self.config.only else {
+            return Ok(());
+        };
+        let tables = self.source.tables();
+        let names = row_names(&tables);
+        for wanted in only {
+            let rows: Vec<u32> = (0..profiler_common::ROWS)
+                .filter(|&row| {
+                    names
+                        .of(row)
+                        .is_some_and(|(abi, nr)| recording::name(abi, nr) == wanted.as_str())
+                })
+                .collect();
+            if rows.is_empty() {
+                return Err(ProfilerError::NoSuchCall {
+                    name: wanted.clone(),
+                });
+            }
+            for row in rows {
+                tables.only[(row / 64) as usize]
+                    .fetch_or(1 << (row % 64), std::sync::atomic::Ordering::Relaxed);
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes this process a target for as long as it takes to see what that costs.
+    fn calibrate(&self, bare: &Bare) -> Calibration {
+        let own = std::process::id();
+        let tables = self.source.tables();
+        tables.set_flags(own, TARGET);
+        let (calibration, tids) = bare.compare();
+        tables.set_flags(own, 0);
+        // A program that saw the flag has ended when its CPU has switched.
+        cpus::visit(&cpus::allowed(&BTreeSet::from([own])));
+        first_states::forget(&tids, &tables, clock_ns());
+        tables.forget_extremes();
+        calibration
+    }
+
+    /// What is read only at the edges of a window.
+    fn edge(&self, snapshot: Snapshot) -> Edge {
+        let tables = self.source.tables();
+        let pids = self.tracked.alive();
+        let states = (self.config.detail >= Detail::Sched).then(|| {
+            let tids: Vec<u32> = if States::walks(&tables) {
+                Vec::new()
+            } else {
+                pids.iter().flat_map(|&pid| processes::tids(pid)).collect()
+            };
+            States::copy(&tables, &tids, clock_ns)
+        });
+        Edge {
+            snapshot,
+            states,
+            groups: GroupCopy::copy(&tables),
+            clocks: KernelClocks::read(&pids),
+            run_statistics: self.source.run_statistics(),
+        }
+    }
+
+    /// Process and name of every thread, where groups need them.
+    fn thread_names(&self, pids: &BTreeSet<u32>) -> BTreeMap<u32, (u32, String)> {
+        if self.config.group_by.is_none() {
+            return BTreeMap::new();
+        }
+        let threads = pids
+            .iter()
+            .flat_map(|&pid| processes::tids(pid).into_iter().map(move |tid| (pid, tid)));
+        let named = threads.filter_map(|(pid, tid)| {
+            let comm = processes::thread_comm(pid, tid)?;
+            Some((tid, (pid, String::from_utf8_lossy(&comm).into_owned())))
+        });
+        named.collect()
     }
 
     fn set_target(&mut self, pid: u32, flag: u8) -> Result<(), ProfilerError> {
@@ -243,6 +360,9 @@ impl Session {
         }
         if joined && self.config.follow {
             self.add_descendants();
+        }
+        if joined {
+            self.give_states();
         }
     }
 
@@ -315,6 +435,13 @@ fn plan(config: &Config) -> Result<LoadPlan, ProfilerError> {
         target_ids: config.limits.target_ids.unwrap_or(pid_max),
         start_ids: config.limits.start_ids.unwrap_or(pid_max),
         unknown_numbers: config.limits.unknown_numbers.unwrap_or(u32::MAX),
+        group_by: match config.group_by {
+            None => profiler_common::GROUP_NONE,
+            Some(GroupBy::Process) => profiler_common::GROUP_PROCESS,
+            Some(GroupBy::Thread | GroupBy::Comm) => profiler_common::GROUP_THREAD,
+        },
+        filtered: config.only.is_some(),
+        statistics: config.bpf_stats,
     })
 }
 
@@ -442,7 +569,12 @@ mod tests {
         let mut session = Session::over(config, Box::new(replay));
         session.open(false).unwrap();
         let events = session.source.tables().events;
-        let counters = [&events.lost_clock, &*misses, &events.lost_untracked];
+        let counters = [
+            &events.lost_clock,
+            &events.lost_ungrouped,
+            &*misses,
+            &events.lost_untracked,
+        ];
         for counter in counters
             .into_iter()
             .chain([&events.lost_untimed, &events.lost_unknown])
@@ -478,6 +610,14 @@ mod tests {
 
         fn recursion_misses(&self) -> u64 {
             self.0.recursion_misses()
+        }
+
+        fn run_statistics(&self) -> Option<(u64, u64)> {
+            self.0.run_statistics()
+        }
+
+        fn missing(&self) -> &[String] {
+            self.0.missing()
         }
 
         fn map_bytes(&self) -> u64 {

@@ -8,9 +8,11 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Acquire};
 
 use profiler_common::{
-    CALL_KINDS, COMPAT_ROWS, DIED_ERRNOS, EAGAIN, ERRNO_SLOTS, FIRST_RESTART_ERRNO, Kind,
-    NATIVE_ROWS, ROWS, TIME_BUCKETS, WAIT_BUCKETS, WAIT_ROWS, errno_slot, unknown_key_parts,
+    CALL_KINDS, COMPAT_ROWS, DIED_ERRNOS, EAGAIN, ERRNO_SLOTS, EVENTFD, FILE, FIRST_RESTART_ERRNO,
+    FIRST_SPLIT_ROW, FUTEX_SPLIT, FUTEX_WAIT, FUTEX_WAKE, Kind, NATIVE_ROWS, PIPE, ROWS, SOCKET,
+    SPLIT_CALLS, TIME_BUCKETS, WAIT_BUCKETS, WAIT_ROWS, errno_slot, split_parts, unknown_key_parts,
 };
+use recording::CallObject;
 
 use crate::source::Tables;
 
@@ -56,6 +58,8 @@ pub(crate) struct WaitCounters {
     pub(crate) events: u64,
     pub(crate) timeouts: u64,
     pub(crate) interrupted: u64,
+    pub(crate) polls: u64,
+    pub(crate) truncated: u64,
     pub(crate) buckets: Vec<u64>,
 }
 
@@ -68,6 +72,7 @@ pub(crate) struct EventCounters {
     pub(crate) lost_untimed: u64,
     pub(crate) lost_unknown: u64,
     pub(crate) lost_clock: u64,
+    pub(crate) lost_ungrouped: u64,
     pub(crate) recursion_misses: u64,
 }
 
@@ -154,6 +159,7 @@ impl EventCounters {
             lost_untimed: read(&events.lost_untimed),
             lost_unknown: read(&events.lost_unknown),
             lost_clock: read(&events.lost_clock),
+            lost_ungrouped: read(&events.lost_ungrouped),
             recursion_misses,
         }
     }
@@ -171,10 +177,32 @@ pub(crate) fn number_of_row(tables: &Tables<'_>, row: u32) -> Option<(u32, bool)
         Some((row, false))
     } else if row < NATIVE_ROWS + COMPAT_ROWS {
         Some((row - NATIVE_ROWS, true))
+    } else if row >= FIRST_SPLIT_ROW {
+        Some((split_parts(row)?.0, false))
     } else {
         let entry = (row - NATIVE_ROWS - COMPAT_ROWS) as usize;
         unknown_key_parts(read(&tables.unknowns.get(entry)?.key))
     }
+}
+
+/// What the calls of a row were done to; `None` for rows that are not told apart.
+pub(crate) fn object_of_row(row: u32) -> Option<CallObject> {
+    let (nr, object) = split_parts(row)?;
+    Some(if nr == SPLIT_CALLS[FUTEX_SPLIT as usize] {
+        match object {
+            FUTEX_WAIT => CallObject::FutexWait,
+            FUTEX_WAKE => CallObject::FutexWake,
+            _ => CallObject::FutexOther,
+        }
+    } else {
+        match object {
+            SOCKET => CallObject::Socket,
+            FILE => CallObject::File,
+            PIPE => CallObject::Pipe,
+            EVENTFD => CallObject::Eventfd,
+            _ => CallObject::Other,
+        }
+    })
 }
 
 fn is_used(tables: &Tables<'_>, row: u32) -> bool {
@@ -228,6 +256,8 @@ fn waits(tables: &Tables<'_>, index: u32) -> WaitCounters {
         sum.wakes += read(&waits.wakes);
         sum.timeouts += read(&waits.timeouts);
         sum.interrupted += read(&waits.interrupted);
+        sum.polls += read(&waits.polls);
+        sum.truncated += read(&waits.truncated);
     }
     sum
 }

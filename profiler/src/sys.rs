@@ -1,15 +1,19 @@
-//! The calls that no safe wrapper exists for: mapping a BPF map, and the CPU clock of another
-//! process. The only module with unsafe code.
+//! The calls that no safe wrapper exists for: mapping a BPF map, the CPU clock of another process, a
+//! call that does not exist. The only module with unsafe code.
 
 use std::io;
 use std::marker::PhantomData;
 use std::os::fd::AsFd;
 use std::ptr::NonNull;
 
+use std::sync::atomic::AtomicU64;
+use std::time::Instant;
+
 use profiler_common::{
-    CountRow, EndRow, ErrnoRow, Events, StartSlot, TargetEntry, TimeRow, UnknownEntry, WaitRow,
+    CountRow, CpuRow, EndRow, ErrnoRow, Events, GroupEntry, LabelClock, Lives, SegmentSlot,
+    SplitRow, StartSlot, TargetEntry, TimeRow, UnknownEntry, WaitRow,
 };
-use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 
 /// A type of which any bytes are a value, made of atomics only, so that the kernel may write it
 /// while it is read.
@@ -22,11 +26,25 @@ pub(crate) unsafe trait Shared {}
 // SAFETY: each consists of `AtomicU64` without padding; the layout is asserted beside each type.
 unsafe impl Shared for CountRow {}
 // SAFETY: as above.
+unsafe impl Shared for AtomicU64 {}
+// SAFETY: as above.
+unsafe impl Shared for CpuRow {}
+// SAFETY: as above.
 unsafe impl Shared for EndRow {}
 // SAFETY: as above.
 unsafe impl Shared for ErrnoRow {}
 // SAFETY: as above.
 unsafe impl Shared for Events {}
+// SAFETY: as above.
+unsafe impl Shared for GroupEntry {}
+// SAFETY: as above.
+unsafe impl Shared for LabelClock {}
+// SAFETY: as above.
+unsafe impl Shared for Lives {}
+// SAFETY: as above.
+unsafe impl Shared for SegmentSlot {}
+// SAFETY: as above.
+unsafe impl Shared for SplitRow {}
 // SAFETY: as above.
 unsafe impl Shared for StartSlot {}
 // SAFETY: as above.
@@ -112,6 +130,34 @@ pub fn process_cpu_ns(pid: u32) -> Option<u64> {
     let nanoseconds = u64::try_from(time.tv_nsec).ok()?;
     Some(seconds * 1_000_000_000 + nanoseconds)
 }
+
+/// How long the first touch of this many fresh pages takes, one byte each, ns.
+pub(crate) fn touch_fresh_pages(pages: usize) -> io::Result<u64> {
+    let page = rustix::param::page_size();
+    let bytes = pages * page;
+    let protection = ProtFlags::READ | ProtFlags::WRITE;
+    // SAFETY: a fresh private mapping, of no memory of ours.
+    let first =
+        unsafe { mmap_anonymous(std::ptr::null_mut(), bytes, protection, MapFlags::PRIVATE)? };
+    let begun = Instant::now();
+    for index in 0..pages {
+        // SAFETY: inside the mapping, which nobody else knows.
+        unsafe { first.cast::<u8>().add(index * page).write_volatile(1) };
+    }
+    let elapsed = begun.elapsed();
+    // SAFETY: the whole mapping, to which no reference exists.
+    unsafe { munmap(first, bytes)? };
+    Ok(u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX))
+}
+
+/// Makes a call with a number that no kernel knows: what is left is entry and exit.
+pub(crate) fn nonexistent_call() {
+    // SAFETY: the kernel refuses the number and touches nothing.
+    let _refused = unsafe { libc::syscall(NONEXISTENT) };
+}
+
+/// Outside of every table.
+const NONEXISTENT: libc::c_long = 9_999;
 
 #[cfg(test)]
 mod tests {

@@ -20,6 +20,7 @@ mod load;
 mod profile;
 mod schema;
 mod syscall;
+mod thread_time;
 pub mod wire;
 
 pub use compare::{
@@ -42,3 +43,6 @@ pub use schema::{
     json_schema,
 };
 pub use syscall::{Abi, Family, family, name, number};
+pub use thread_time::{
+    Calibration, CallObject, CallTime, CpuView, Group, GroupBy, GroupCall, IdleLabel, ThreadTime,
+};

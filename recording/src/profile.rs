@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Abi, Family, Log2Histogram, NotMeasured, Warning, Window};
+use crate::{
+    Abi, Calibration, CallObject, CallTime, CpuView, Family, Group, GroupBy, Log2Histogram,
+    NotMeasured, ThreadTime, Warning, Window,
+};
 
 /// How much is probed; each level includes the ones before it.
 #[derive(
@@ -19,6 +22,8 @@ pub enum Detail {
     Counts,
     /// And the time of each call, from a pair of programs.
     Times,
+    /// And where each nanosecond of each thread went, from the scheduler and interrupts too.
+    Sched,
 }
 
 /// What the kernel did for the target during one window.
@@ -54,10 +59,50 @@ pub struct Profile {
     pub slices: Vec<ProfileSlice>,
     /// Why the window ended early; `null` when it did not.
     pub ended_early: Option<String>,
+    /// Where the time of the threads went; `null` below detail `sched`.
+    #[serde(default)]
+    pub threads: Option<ThreadTime>,
+    /// Where the time of the CPUs went; `null` below detail `sched`.
+    #[serde(default)]
+    pub cpus: Option<CpuView>,
+    /// What `groups` are; `null` where no grouping was asked for.
+    #[serde(default)]
+    pub grouped_by: Option<GroupBy>,
+    /// The calls by process, thread or name, busiest first.
+    #[serde(default)]
+    pub groups: Vec<Group>,
     /// What was not measured, and why.
     pub not_measured: Vec<NotMeasured>,
     /// What the reader has to know.
     pub warnings: Vec<Warning>,
+}
+
+impl Profile {
+    /// A profile of nothing: no process, no call, nothing lost and nothing spent.
+    pub fn empty(detail: Detail, window: Window) -> Self {
+        Self {
+            detail,
+            window,
+            boundary_ns: 0,
+            processes: Vec::new(),
+            follow: true,
+            calls: Vec::new(),
+            waits: Vec::new(),
+            in_flight_at_start: Vec::new(),
+            in_flight_at_end: Vec::new(),
+            cpu_ns: None,
+            lost: Lost::default(),
+            cost: OwnCost::default(),
+            slices: Vec::new(),
+            ended_early: None,
+            threads: None,
+            cpus: None,
+            grouped_by: None,
+            groups: Vec::new(),
+            not_measured: Vec::new(),
+            warnings: Vec::new(),
+        }
+    }
 }
 
 /// One process of the target.
@@ -84,6 +129,10 @@ pub struct CallRow {
     pub nr: u32,
     /// The name.
     pub name: String,
+    /// What it was done to, where calls are told apart by that: a `read` of a file and one of a
+    /// socket are two rows. `null` for other calls, and where the descriptor was not known.
+    #[serde(default)]
+    pub on: Option<CallObject>,
     /// What it is for.
     pub family: Family,
     /// Calls that returned. As in strace, `exit` and calls killed in flight are not in it.
@@ -98,12 +147,24 @@ pub struct CallRow {
     pub no_return: u64,
     /// Time inside the call; `null` below detail `times`.
     pub time: Option<TimeStats>,
+    /// What threads did inside the call during the window, calls that are still in flight
+    /// included; `null` below detail `sched`.
+    #[serde(default)]
+    pub split: Option<CallTime>,
 }
 
 impl CallRow {
     /// Calls that returned an error, whichever.
     pub fn error_count(&self) -> u64 {
         self.errors.values().sum()
+    }
+
+    /// The name with what it was done to: `read(socket)`.
+    pub fn label(&self) -> String {
+        match self.on {
+            Some(on) => format!("{}({})", self.name, on.word()),
+            None => self.name.clone(),
+        }
     }
 }
 
@@ -138,6 +199,14 @@ pub struct WaitRow {
     pub events_per_wake: Log2Histogram,
     /// Returns without an event: the timeout passed, or was zero.
     pub timeouts: u64,
+    /// Of them, those that did not wait at all: their timeout was zero. `null` where the call does
+    /// not pass its timeout by value.
+    #[serde(default)]
+    pub polls: Option<u64>,
+    /// Wakes that returned as many events as the program had room for: there may have been more.
+    /// `null` for calls without such a limit.
+    #[serde(default)]
+    pub truncated: Option<u64>,
     /// Ended by a signal.
     pub interrupted: u64,
     /// Time inside the call, ns; `null` below detail `times`.
@@ -155,6 +224,9 @@ pub struct InFlightCall {
     pub abi: Abi,
     /// Name of the call.
     pub name: String,
+    /// What it was done to, where calls are told apart by that.
+    #[serde(default)]
+    pub on: Option<CallObject>,
     /// How long it had been inside, ns; `null` below detail `times`, and where the call had been
     /// entered before the probes were attached.
     pub age_ns: Option<u64>,
@@ -187,6 +259,8 @@ impl Lost {
 pub enum LostClass {
     /// The clock went backwards between entry and exit: the call is counted, its time is not.
     ClockBackwards,
+    /// Calls that found the table of groups full: counted, but in no group.
+    UngroupedCalls,
     /// The kernel skipped a program to keep it from running inside itself.
     RecursionMisses,
     /// A child process whose id is outside the table of targets: its calls are not counted.
@@ -199,8 +273,9 @@ pub enum LostClass {
 
 impl LostClass {
     /// Every class, in the order of the recording.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::ClockBackwards,
+        Self::UngroupedCalls,
         Self::RecursionMisses,
         Self::UntrackedProcesses,
         Self::UntimedCalls,
@@ -211,6 +286,7 @@ impl LostClass {
     pub fn describe(self) -> &'static str {
         match self {
             Self::ClockBackwards => "times lost because the clock went backwards",
+            Self::UngroupedCalls => "calls beyond the table of groups",
             Self::RecursionMisses => "program runs skipped by the kernel (recursion)",
             Self::UntrackedProcesses => "child processes with an id outside the target table",
             Self::UntimedCalls => "times lost of threads with an id outside the start table",
@@ -220,7 +296,7 @@ impl LostClass {
 }
 
 /// What the measurement itself cost.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct OwnCost {
     /// Runs of our programs on calls of the target during the window (one per call at `counts`,
     /// two at `times`).
@@ -231,6 +307,23 @@ pub struct OwnCost {
     pub map_bytes: u64,
     /// From the start of the profiler to attached, ns.
     pub attach_ns: u64,
+    /// Runs of our programs on switches, wake-ups and interrupts of the target's threads during
+    /// the window; 0 below detail `sched`.
+    #[serde(default)]
+    pub sched_events: u64,
+    /// What one run costs here; `null` where it was not calibrated.
+    #[serde(default)]
+    pub calibration: Option<Calibration>,
+    /// What the programs cost the target during the window, ns: events times their calibrated cost.
+    #[serde(default)]
+    pub target_ns_estimate: Option<u64>,
+    /// Run time of our programs by the kernel's own statistics, for all processes, ns; `null` without
+    /// `--bpf-stats`, which taxes every program on the host.
+    #[serde(default)]
+    pub bpf_run_ns: Option<u64>,
+    /// Runs of our programs for all processes by the same statistics; `null` likewise.
+    #[serde(default)]
+    pub bpf_runs: Option<u64>,
 }
 
 /// A sub-window with its own counters.
@@ -249,6 +342,9 @@ pub struct SliceCall {
     pub abi: Abi,
     /// Name of the call.
     pub name: String,
+    /// What it was done to, where calls are told apart by that.
+    #[serde(default)]
+    pub on: Option<CallObject>,
     /// Calls that returned.
     pub count: u64,
     /// Of them, with an error.

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::{Arm, Comparison, Gate, Host, Round, Scenario, Tool, Verdict};
 
 /// The schema that this version writes. A minor step adds, a major step changes meaning.
-pub const SCHEMA: &str = "whyfast/1.0";
+pub const SCHEMA: &str = "whyfast/1.1";
 
 /// One run of whyfast, whatever the verb: `profile` and `load` store one arm and one round.
 ///

@@ -44,7 +44,7 @@ pub struct ArmFigures {
 pub struct CallFigures {
     /// The table of the call.
     pub abi: Abi,
-    /// Its name.
+    /// Its name, with what it was done to where calls are told apart by that: `read(socket)`.
     pub name: String,
     /// What it is for.
     pub family: Family,
@@ -217,7 +217,7 @@ impl Sums {
         for row in &profile.calls {
             let sum = self
                 .calls
-                .entry((row.abi, row.name.clone()))
+                .entry((row.abi, row.label()))
                 .or_insert_with(|| CallSum {
                     family: row.family,
                     count: 0,

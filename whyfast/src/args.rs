@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use recording::Detail;
+use recording::{Detail, GroupBy};
 
 /// Benchmarks servers and explains the result: per request, from the kernel's own counts.
 #[derive(Debug, Parser)]
@@ -138,6 +138,29 @@ pub(crate) enum DetailArg {
     Counts,
     /// And the time of each call.
     Times,
+    /// And what each thread did at any moment: on a CPU, asleep, waiting for a CPU, interrupted.
+    Sched,
+}
+
+/// What calls are told apart by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum GroupByArg {
+    /// Process.
+    Process,
+    /// Thread.
+    Thread,
+    /// Name of the thread.
+    Comm,
+}
+
+impl From<GroupByArg> for GroupBy {
+    fn from(by: GroupByArg) -> Self {
+        match by {
+            GroupByArg::Process => Self::Process,
+            GroupByArg::Thread => Self::Thread,
+            GroupByArg::Comm => Self::Comm,
+        }
+    }
 }
 
 impl From<DetailArg> for Detail {
@@ -146,6 +169,7 @@ impl From<DetailArg> for Detail {
             DetailArg::Floor => Self::Floor,
             DetailArg::Counts => Self::Counts,
             DetailArg::Times => Self::Times,
+            DetailArg::Sched => Self::Sched,
         }
     }
 }
@@ -177,6 +201,15 @@ pub(crate) struct ProfileArgs {
     /// How much is probed.
     #[arg(long, value_enum, default_value_t = DetailArg::Times, value_name = "DETAIL")]
     pub(crate) detail: DetailArg,
+    /// Show the calls of each process, thread or name of a thread as well.
+    #[arg(long, value_enum, value_name = "WHAT")]
+    pub(crate) by: Option<GroupByArg>,
+    /// Count only these calls, chosen in the kernel: read,write.
+    #[arg(long, value_name = "CALLS", value_delimiter = ',')]
+    pub(crate) only: Option<Vec<String>>,
+    /// Let the kernel keep statistics of eBPF programs meanwhile; taxes every program on the host.
+    #[arg(long)]
+    pub(crate) bpf_stats: bool,
     /// Leave children out, those that exist and those to come.
     #[arg(long)]
     pub(crate) no_follow: bool,

@@ -2,13 +2,15 @@
 //! that names aya; what the counters mean is not decided here.
 
 use std::error::Error as StdError;
-use std::os::fd::{AsFd as _, AsRawFd as _, RawFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd, RawFd};
+use std::sync::atomic::AtomicU64;
 
 use aya::maps::Map;
 use aya::programs::{Program, ProgramError};
 use aya::{Ebpf, EbpfError, EbpfLoader, Endianness};
 use profiler_common::{
-    CountRow, EndRow, ErrnoRow, Events, ROWS, StartSlot, TARGETS_PER_ENTRY, TargetEntry, TimeRow,
+    CountRow, CpuRow, EndRow, ErrnoRow, Events, GROUP_ENTRIES, GROUP_NONE, GroupEntry, LabelClock,
+    Lives, ROWS, SegmentSlot, SplitRow, StartSlot, TARGETS_PER_ENTRY, TargetEntry, TimeRow,
     UNKNOWN_ROWS, UnknownEntry, WAIT_ROWS, WaitRow, global, map, program,
 };
 use recording::Detail;
@@ -31,15 +33,28 @@ pub(crate) struct LoadPlan {
     pub(crate) start_ids: u32,
     /// Numbers outside the table that are told apart.
     pub(crate) unknown_numbers: u32,
+    /// What calls are grouped by, as the programs know it.
+    pub(crate) group_by: u8,
+    /// Whether only some rows are counted.
+    pub(crate) filtered: bool,
+    /// Whether the kernel keeps statistics of all programs meanwhile.
+    pub(crate) statistics: bool,
 }
 
 /// The programs in the kernel, attached as long as this lives.
 #[derive(Debug)]
 pub(crate) struct Bpf {
     counts: Mapping<CountRow>,
+    cpus: Mapping<CpuRow>,
     ends: Mapping<EndRow>,
     errnos: Mapping<ErrnoRow>,
     events: Mapping<Events>,
+    groups: Mapping<GroupEntry>,
+    label_clock: Mapping<LabelClock>,
+    lives: Mapping<Lives>,
+    only: Mapping<AtomicU64>,
+    segments: Mapping<SegmentSlot>,
+    splits: Mapping<SplitRow>,
     starts: Mapping<StartSlot>,
     targets: Mapping<TargetEntry>,
     times: Mapping<TimeRow>,
@@ -47,6 +62,9 @@ pub(crate) struct Bpf {
     waits: Mapping<WaitRow>,
     map_bytes: u64,
     programs: Vec<RawFd>,
+    missing: Vec<String>,
+    /// Keeps the kernel's statistics on.
+    statistics: Option<OwnedFd>,
     /// Owns the programs and their links: dropping it detaches them.
     _ebpf: Ebpf,
 }
@@ -64,14 +82,23 @@ impl Bpf {
         })?;
         let btf = aya::Btf::parse(&blob, Endianness::default())
             .map_err(|error| refused("the kernel's type information", &error))?;
+        let own = Btf::parse(&blob)?;
         let sizes = Sizes::new(plan)?;
-        let mut ebpf = load_object(object, &btf, &Offsets::find(&blob)?, plan, &sizes)?;
-        let programs = attach(&mut ebpf, &btf, plan)?;
+        let mut ebpf = load_object(object, &btf, &Offsets::find(&own)?, plan, &sizes)?;
+        let statistics = plan.statistics.then(keep_statistics).transpose()?;
+        let (programs, missing) = attach(&mut ebpf, &btf, &own, plan)?;
         Ok(Self {
             counts: mapping(&ebpf, map::COUNTS, sizes.counts)?,
+            cpus: mapping(&ebpf, map::CPUS, sizes.cpus)?,
             ends: mapping(&ebpf, map::ENDS, ROWS)?,
             errnos: mapping(&ebpf, map::ERRNOS, ROWS)?,
             events: mapping(&ebpf, map::EVENTS, 1)?,
+            groups: mapping(&ebpf, map::GROUPS, sizes.groups)?,
+            label_clock: mapping(&ebpf, map::LABEL_CLOCK, 1)?,
+            lives: mapping(&ebpf, map::LIVES, 1)?,
+            only: mapping(&ebpf, map::ONLY, ROWS.div_ceil(64))?,
+            segments: mapping(&ebpf, map::SEGMENTS, sizes.segments)?,
+            splits: mapping(&ebpf, map::SPLITS, sizes.splits)?,
             starts: mapping(&ebpf, map::STARTS, sizes.starts)?,
             targets: mapping(&ebpf, map::TARGETS, sizes.targets)?,
             times: mapping(&ebpf, map::TIMES, sizes.times)?,
@@ -79,6 +106,8 @@ impl Bpf {
             waits: mapping(&ebpf, map::WAITS, sizes.waits)?,
             map_bytes: map_bytes(&ebpf),
             programs,
+            missing,
+            statistics,
             _ebpf: ebpf,
         })
     }
@@ -88,9 +117,16 @@ impl CounterSource for Bpf {
     fn tables(&self) -> Tables<'_> {
         Tables {
             counts: self.counts.entries(),
+            cpus: self.cpus.entries(),
             ends: self.ends.entries(),
             errnos: self.errnos.entries(),
             events: &self.events.entries()[0],
+            groups: self.groups.entries(),
+            label_clock: &self.label_clock.entries()[0],
+            lives: &self.lives.entries()[0],
+            only: self.only.entries(),
+            segments: self.segments.entries(),
+            splits: self.splits.entries(),
             starts: self.starts.entries(),
             targets: self.targets.entries(),
             times: self.times.entries(),
@@ -107,15 +143,25 @@ impl CounterSource for Bpf {
     fn map_bytes(&self) -> u64 {
         self.map_bytes
     }
+
+    fn run_statistics(&self) -> Option<(u64, u64)> {
+        self.statistics.as_ref()?;
+        let sum = |key| self.programs.iter().filter_map(|&fd| fdinfo(fd, key)).sum();
+        Some((sum("run_time_ns:"), sum("run_cnt:")))
+    }
+
+    fn missing(&self) -> &[String] {
+        &self.missing
+    }
 }
 
 /// Offsets of the fields that the programs read.
-struct Offsets([(&'static str, u32); 5]);
+struct Offsets([(&'static str, u32); 15]);
 
 impl Offsets {
-    fn find(blob: &[u8]) -> Result<Self, ProfilerError> {
-        let btf = Btf::parse(blob)?;
+    fn find(btf: &Btf<'_>) -> Result<Self, ProfilerError> {
         let task = |path: &[&str], size| btf.field_offset("task_struct", path, size);
+        let field = |structure, path: &[&str], size| btf.field_offset(structure, path, size);
         Ok(Self([
             (global::TASK_TGID, task(&["tgid"], 4)?),
             (global::TASK_PID, task(&["pid"], 4)?),
@@ -123,8 +169,24 @@ impl Offsets {
             (global::TASK_SIGNAL, task(&["signal"], 8)?),
             (
                 global::SIGNAL_LIVE,
-                btf.field_offset("signal_struct", &["live", "counter"], 4)?,
+                field("signal_struct", &["live", "counter"], 4)?,
             ),
+            (global::TASK_FILES, task(&["files"], 8)?),
+            (global::FILES_FDT, field("files_struct", &["fdt"], 8)?),
+            (global::FDT_MAX_FDS, field("fdtable", &["max_fds"], 4)?),
+            (global::FDT_FD, field("fdtable", &["fd"], 8)?),
+            (global::FILE_INODE, field("file", &["f_inode"], 8)?),
+            (
+                global::FILE_DENTRY,
+                field("file", &["f_path", "dentry"], 8)?,
+            ),
+            (
+                global::DENTRY_NAME,
+                field("dentry", &["d_name", "name"], 8)?,
+            ),
+            (global::INODE_MODE, field("inode", &["i_mode"], 2)?),
+            (global::INODE_SB, field("inode", &["i_sb"], 8)?),
+            (global::SB_MAGIC, field("super_block", &["s_magic"], 8)?),
         ]))
     }
 }
@@ -132,6 +194,10 @@ impl Offsets {
 /// Entries of the maps whose size depends on the machine and the detail.
 struct Sizes {
     counts: u32,
+    cpus: u32,
+    groups: u32,
+    segments: u32,
+    splits: u32,
     starts: u32,
     targets: u32,
     times: u32,
@@ -146,8 +212,17 @@ impl Sizes {
         })?;
         let cpus = u32::try_from(cpus).expect("a kernel has at most thousands of CPUs");
         let timed = plan.detail >= Detail::Times;
+        let states = plan.detail >= Detail::Sched;
         Ok(Self {
             counts: cpus * ROWS,
+            cpus: if states { cpus } else { 1 },
+            groups: if plan.group_by == GROUP_NONE {
+                1
+            } else {
+                GROUP_ENTRIES
+            },
+            segments: if states { plan.start_ids.max(1) } else { 1 },
+            splits: if states { cpus * ROWS } else { 1 },
             starts: if timed { plan.start_ids.max(1) } else { 1 },
             targets: plan.target_ids.div_ceil(TARGETS_PER_ENTRY).max(1),
             times: if timed { cpus * ROWS } else { 1 },
@@ -164,13 +239,20 @@ fn load_object(
     sizes: &Sizes,
 ) -> Result<Ebpf, ProfilerError> {
     let follow = u8::from(plan.follow);
+    let filtered = u8::from(plan.filtered);
     let unknown_limit = plan.unknown_numbers.min(UNKNOWN_ROWS);
     let mut loader = EbpfLoader::new();
     loader
         .btf(Some(btf))
         .override_global(global::FOLLOW, &follow, true)
         .override_global(global::UNKNOWN_LIMIT, &unknown_limit, true)
+        .override_global(global::GROUP_BY, &plan.group_by, true)
+        .override_global(global::FILTERED, &filtered, true)
         .map_max_entries(map::COUNTS, sizes.counts)
+        .map_max_entries(map::CPUS, sizes.cpus)
+        .map_max_entries(map::GROUPS, sizes.groups)
+        .map_max_entries(map::SEGMENTS, sizes.segments)
+        .map_max_entries(map::SPLITS, sizes.splits)
         .map_max_entries(map::STARTS, sizes.starts)
         .map_max_entries(map::TARGETS, sizes.targets)
         .map_max_entries(map::TIMES, sizes.times)
@@ -187,14 +269,25 @@ fn load_object(
     })
 }
 
-fn attach(ebpf: &mut Ebpf, btf: &aya::Btf, plan: &LoadPlan) -> Result<Vec<RawFd>, ProfilerError> {
+/// Descriptors of the attached programs, and the tracepoints that this kernel lacks.
+fn attach(
+    ebpf: &mut Ebpf,
+    btf: &aya::Btf,
+    own: &Btf<'_>,
+    plan: &LoadPlan,
+) -> Result<(Vec<RawFd>, Vec<String>), ProfilerError> {
     let programs = match (plan.hook, plan.detail) {
         (Hook::Tracepoint, detail) => programs(detail),
         (Hook::Function, Detail::Counts) => [&LIFECYCLE[..], &[FUNCTION]].concat(),
         (Hook::Function, detail) => return Err(ProfilerError::HookForDetail { detail }),
     };
     let mut fds = Vec::new();
+    let mut missing = Vec::new();
     for (name, point) in programs {
+        if is_optional(name) && !own.has_typedef(&format!("btf_trace_{point}")) {
+            missing.push(point.to_owned());
+            continue;
+        }
         let program = ebpf
             .program_mut(name)
             .expect("the object was built from the same names");
@@ -204,7 +297,7 @@ fn attach(ebpf: &mut Ebpf, btf: &aya::Btf, plan: &LoadPlan) -> Result<Vec<RawFd>
         })?;
         fds.push(fd);
     }
-    Ok(fds)
+    Ok((fds, missing))
 }
 
 fn attach_one(program: &mut Program, point: &str, btf: &aya::Btf) -> Result<RawFd, ProgramError> {
@@ -235,16 +328,49 @@ fn programs(detail: Detail) -> Vec<(&'static str, &'static str)> {
             (program::TIMES_EXIT, "sys_exit"),
             (program::TIMES_ENTER, "sys_enter"),
         ],
+        Detail::Sched => return [&program::INTERRUPTS[..], &SCHED_PROGRAMS].concat(),
     };
     [&LIFECYCLE[..], calls].concat()
+}
+
+/// Programs of detail `sched` beside those on interrupts, which come first: what they count is taken
+/// out of what the others do.
+const SCHED_PROGRAMS: [(&str, &str); 11] = [
+    (program::SOFTIRQ_EXIT, "softirq_exit"),
+    (program::SOFTIRQ_ENTRY, "softirq_entry"),
+    (program::PAGE_FAULT, "page_fault_user"),
+    (program::SCHED_MIGRATE, "sched_migrate_task"),
+    (program::SCHED_FORK, "sched_process_fork"),
+    (program::SCHED_EXEC, "sched_process_exec"),
+    (program::SCHED_END, "sched_process_exit"),
+    (program::SCHED_SWITCH, "sched_switch"),
+    (program::SCHED_WAKEUP, "sched_wakeup"),
+    (program::SCHED_EXIT, "sys_exit"),
+    (program::SCHED_ENTER, "sys_enter"),
+];
+
+/// Whether a kernel may lack the tracepoint: the architecture's own ones.
+fn is_optional(name: &str) -> bool {
+    let interrupts = program::INTERRUPTS.iter().map(|&(program, _)| program);
+    interrupts
+        .chain([program::PAGE_FAULT])
+        .any(|optional| optional == name)
+}
+
+/// Lets the kernel keep run statistics of all programs as long as the descriptor is open.
+fn keep_statistics() -> Result<OwnedFd, ProfilerError> {
+    aya::sys::enable_stats(aya::sys::Stats::RunTime).map_err(|error| {
+        not_permitted("enable the kernel's statistics of eBPF programs", &error)
+            .unwrap_or_else(|| refused("statistics of eBPF programs", &error))
+    })
 }
 
 /// How many programs of ours the kernel holds, of this and of other processes, recognised by their
 /// names. Zero once every session has ended.
 pub fn loaded_programs() -> std::io::Result<usize> {
-    let ours = programs(Detail::Times)
+    let ours = [Detail::Floor, Detail::Counts, Detail::Times, Detail::Sched]
         .into_iter()
-        .chain(programs(Detail::Floor))
+        .flat_map(programs)
         .chain([FUNCTION]);
     // The kernel keeps 15 bytes of a name.
     let names: Vec<&str> = ours

@@ -9,9 +9,12 @@ pub use bpf::loaded_programs;
 pub(crate) use bpf::{Bpf, LoadPlan};
 pub use object::bpf_object_sha256;
 
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+
 use profiler_common::{
-    CountRow, EndRow, ErrnoRow, Events, StartSlot, TARGETS_PER_ENTRY, TargetEntry, TimeRow,
-    UnknownEntry, WaitRow,
+    CountRow, CpuRow, EndRow, ErrnoRow, Events, GroupEntry, LabelClock, Lives, SegmentSlot,
+    SplitRow, StartSlot, TARGETS_PER_ENTRY, TargetEntry, TimeRow, UnknownEntry, WaitRow,
 };
 
 /// The counters that the programs write, as shared memory.
@@ -24,15 +27,29 @@ pub(crate) trait CounterSource: std::fmt::Debug + Send {
 
     /// Memory of all maps, bytes.
     fn map_bytes(&self) -> u64;
+
+    /// Run time, ns, and runs of our programs by the kernel's statistics; `None` where they are not
+    /// kept.
+    fn run_statistics(&self) -> Option<(u64, u64)>;
+
+    /// Tracepoints that this kernel lacks, and what is not measured for that.
+    fn missing(&self) -> &[String];
 }
 
 /// The tables as `profiler-common` describes them; one that a detail does not use has one entry.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tables<'a> {
     pub(crate) counts: &'a [CountRow],
+    pub(crate) cpus: &'a [CpuRow],
     pub(crate) ends: &'a [EndRow],
     pub(crate) errnos: &'a [ErrnoRow],
     pub(crate) events: &'a Events,
+    pub(crate) groups: &'a [GroupEntry],
+    pub(crate) label_clock: &'a LabelClock,
+    pub(crate) lives: &'a Lives,
+    pub(crate) only: &'a [AtomicU64],
+    pub(crate) segments: &'a [SegmentSlot],
+    pub(crate) splits: &'a [SplitRow],
     pub(crate) starts: &'a [StartSlot],
     pub(crate) targets: &'a [TargetEntry],
     pub(crate) times: &'a [TimeRow],
@@ -51,6 +68,14 @@ impl<'a> Tables<'a> {
         self.target(tgid)
             .map(|entry| entry.store(tgid, flags))
             .is_some()
+    }
+
+    /// Forgets the shortest and longest time of every call.
+    pub(crate) fn forget_extremes(&self) {
+        for times in self.times {
+            times.ns_max.store(0, Relaxed);
+            times.ns_min_inverted.store(0, Relaxed);
+        }
     }
 
     fn target(&self, tgid: u32) -> Option<&'a TargetEntry> {

@@ -7,9 +7,9 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
 use profiler_common::{
-    CountRow, EAGAIN, EndRow, ErrnoRow, Events, FIRST_RESTART_ERRNO, Kind, ROWS, StartSlot,
-    TARGETS_PER_ENTRY, TIME_BUCKETS, TargetEntry, TimeRow, UNKNOWN_ROWS, UnknownEntry, WAIT_ROWS,
-    WaitRow, errno_slot, log2_bucket,
+    CountRow, CpuRow, EAGAIN, EndRow, ErrnoRow, Events, FIRST_RESTART_ERRNO, GroupEntry, Kind,
+    LabelClock, Lives, ROWS, SegmentSlot, SplitRow, StartSlot, TARGETS_PER_ENTRY, TIME_BUCKETS,
+    TargetEntry, TimeRow, UNKNOWN_ROWS, UnknownEntry, WAIT_ROWS, WaitRow, errno_slot, log2_bucket,
 };
 
 use super::{CounterSource, Tables};
@@ -19,10 +19,17 @@ use crate::snapshot::kind_of_row;
 #[derive(Debug)]
 pub(crate) struct Replay {
     counts: Vec<CountRow>,
+    pub(crate) cpus: Vec<CpuRow>,
     ends: Vec<EndRow>,
     errnos: Vec<ErrnoRow>,
     events: Events,
-    starts: Vec<StartSlot>,
+    pub(crate) groups: Vec<GroupEntry>,
+    pub(crate) label_clock: LabelClock,
+    pub(crate) lives: Lives,
+    only: Vec<AtomicU64>,
+    pub(crate) segments: Vec<SegmentSlot>,
+    pub(crate) splits: Vec<SplitRow>,
+    pub(crate) starts: Vec<StartSlot>,
     targets: Vec<TargetEntry>,
     times: Vec<TimeRow>,
     unknowns: Vec<UnknownEntry>,
@@ -41,6 +48,13 @@ impl Replay {
                 slots: from_fn(|_| AtomicU64::default()),
             }),
             events: Events::default(),
+            cpus: table(CPUS, empty_cpu),
+            groups: table(64, GroupEntry::default),
+            label_clock: LabelClock::default(),
+            lives: Lives::default(),
+            only: table(ROWS.div_ceil(64), AtomicU64::default),
+            segments: table(pid_max, SegmentSlot::default),
+            splits: table(CPUS * ROWS, SplitRow::default),
             starts: table(pid_max, || StartSlot(AtomicU64::default())),
             targets: table(pid_max / TARGETS_PER_ENTRY, TargetEntry::default),
             times: table(CPUS * ROWS, || TimeRow {
@@ -55,6 +69,8 @@ impl Replay {
                 events: AtomicU64::default(),
                 timeouts: AtomicU64::default(),
                 interrupted: AtomicU64::default(),
+                polls: AtomicU64::default(),
+                truncated: AtomicU64::default(),
                 buckets: from_fn(|_| AtomicU64::default()),
             }),
             recursion_misses: Arc::default(),
@@ -74,7 +90,7 @@ impl Replay {
             } else {
                 add(&self.errnos[row as usize].slots[errno_slot(errno)], 1);
             }
-        } else if matches!(kind_of_row(row), Kind::Bytes) {
+        } else if kind_of_row(row).counts_bytes() {
             add(&counts.bytes, ret.unsigned_abs());
         } else if let Kind::Wait(index) = kind_of_row(row) {
             let wait = &self.waits[(cpu * WAIT_ROWS + index) as usize];
@@ -104,9 +120,16 @@ impl CounterSource for Replay {
     fn tables(&self) -> Tables<'_> {
         Tables {
             counts: &self.counts,
+            cpus: &self.cpus,
             ends: &self.ends,
             errnos: &self.errnos,
             events: &self.events,
+            groups: &self.groups,
+            label_clock: &self.label_clock,
+            lives: &self.lives,
+            only: &self.only,
+            segments: &self.segments,
+            splits: &self.splits,
             starts: &self.starts,
             targets: &self.targets,
             times: &self.times,
@@ -122,10 +145,48 @@ impl CounterSource for Replay {
     fn map_bytes(&self) -> u64 {
         4096
     }
+
+    fn run_statistics(&self) -> Option<(u64, u64)> {
+        None
+    }
+
+    fn missing(&self) -> &[String] {
+        &[]
+    }
 }
 
 fn table<T>(entries: u32, entry: impl Fn() -> T) -> Vec<T> {
     (0..entries).map(|_| entry()).collect()
+}
+
+fn empty_cpu() -> CpuRow {
+    let zero = AtomicU64::default;
+    CpuRow {
+        irq_ns: zero(),
+        softirq_ns: zero(),
+        interrupted_ns: zero(),
+        nesting: zero(),
+        seen_irq_ns: zero(),
+        seen_softirq_ns: zero(),
+        target_irq_ns: zero(),
+        target_softirq_ns: zero(),
+        switched_ns: zero(),
+        switched_interrupts_ns: zero(),
+        running: zero(),
+        target_ns: zero(),
+        other_ns: zero(),
+        idle_ns: zero(),
+        idle_by_label_ns: from_fn(|_| zero()),
+        idle_from_ns: from_fn(|_| zero()),
+        voluntary_switches: zero(),
+        involuntary_switches: zero(),
+        migrations: zero(),
+        wakeups: zero(),
+        page_faults: zero(),
+        interrupts: zero(),
+        run_queue_waits: from_fn(|_| zero()),
+        padding: from_fn(|_| zero()),
+    }
 }
 
 fn add(counter: &AtomicU64, by: u64) {

@@ -70,11 +70,7 @@ fn same_rows_as_strace() {
         &["/usr/bin/stat", "/no/such/file"],
     ];
     for (index, command) in commands.into_iter().enumerate() {
-        let detail = if index % 2 == 0 {
-            Detail::Counts
-        } else {
-            Detail::Times
-        };
+        let detail = [Detail::Counts, Detail::Times, Detail::Sched][index % 3];
         let (ours, theirs) = count_both(command, detail);
         assert!(ours.contains_key("execve"), "{command:?} ran");
         assert_eq!(ours, theirs, "{command:?}");

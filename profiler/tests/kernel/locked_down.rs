@@ -1,28 +1,18 @@
 //! A kernel that is booted with `lockdown=confidentiality`, which keeps root from reading its memory.
 
-use std::collections::BTreeMap;
+use recording::{Detail, exit_code};
 
-use recording::Detail;
-
-use crate::workload_process::{counts, profile};
-
-/// The programs read kernel structures by their types only, which lockdown allows: they load, and
-/// count exactly, at every detail.
+/// Programs need a helper that lockdown takes away, and the error names lockdown, with what to do.
 #[test]
-fn confidential_kernels_are_profiled() {
+fn lockdown_is_named() {
     let lockdown = std::fs::read_to_string("/sys/kernel/security/lockdown").unwrap();
     assert!(lockdown.contains("[confidentiality]"), "{lockdown}");
-    for detail in [Detail::Floor, Detail::Counts, Detail::Times] {
-        let profile = profile(&["calls", "100"], detail);
-        let expected = match detail {
-            Detail::Floor => BTreeMap::new(),
-            Detail::Counts | Detail::Times => BTreeMap::from([
-                ("getppid", 100),
-                ("openat", 100),
-                ("read", 101),
-                ("write", 1),
-            ]),
-        };
-        assert_eq!(counts(&profile), expected, "{detail:?}");
+    for detail in [Detail::Floor, Detail::Counts, Detail::Times, Detail::Sched] {
+        let error = profiler::can_measure(detail).unwrap_err();
+        assert_eq!(error.exit_code(), exit_code::CANNOT_MEASURE, "{error}");
+        let text = error.to_string();
+        let cause = format!("the kernel is locked down ({})", lockdown.trim());
+        assert!(text.contains(&cause), "{text}");
+        assert!(text.contains("boot with lockdown=integrity"), "{text}");
     }
 }

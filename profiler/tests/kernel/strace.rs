@@ -65,10 +65,16 @@ pub(crate) fn count_both(command: &[&str], detail: Detail) -> (Counts, Counts) {
         .calls
         .iter()
         .filter(|row| row.abi == Abi::X86_64 && row.count > 0);
-    let ours = rows.map(|row| (row.name.clone(), (row.count, row.error_count())));
+    // strace does not tell descriptors apart.
+    let mut ours = Counts::new();
+    for row in rows {
+        let (count, errors) = ours.entry(row.name.clone()).or_default();
+        *count += row.count;
+        *errors += row.error_count();
+    }
     assert_eq!(profile.lost.total(), 0, "{:?}", profile.lost);
     let theirs = parse(&std::fs::read_to_string(output).unwrap());
-    (ours.collect(), theirs)
+    (ours, theirs)
 }
 
 fn state(pid: u32) -> Option<char> {

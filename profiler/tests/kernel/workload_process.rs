@@ -132,26 +132,40 @@ pub(crate) fn profile_to_end(args: &[&str], threads: usize, config: fn(u32) -> C
     session.close(false).unwrap()
 }
 
-/// The row of a call that must be there.
+/// The row of a call that must be there, alone or as `read(pipe)` where it is told apart.
 pub(crate) fn row<'a>(profile: &'a Profile, name: &str) -> &'a CallRow {
-    let row = profile.calls.iter().find(|row| row.name == name);
-    row.unwrap_or_else(|| panic!("no {name} among {:?}", counts(profile)))
+    let is_it = |row: &&CallRow| row.label() == name || row.name == name;
+    let rows: Vec<&CallRow> = profile.calls.iter().filter(is_it).collect();
+    assert_eq!(rows.len(), 1, "rows of {name} among {:?}", labels(profile));
+    rows[0]
 }
 
-/// Every call that returned, with its count.
+/// Every call that returned, with its count, whatever it was done to.
 pub(crate) fn counts(profile: &Profile) -> BTreeMap<&str, u64> {
+    let mut counts = BTreeMap::new();
+    for row in profile.calls.iter().filter(|row| row.count > 0) {
+        *counts.entry(row.name.as_str()).or_default() += row.count;
+    }
+    counts
+}
+
+/// Every call that returned, with its count, told apart by what it was done to.
+pub(crate) fn labels(profile: &Profile) -> BTreeMap<String, u64> {
     let made = profile.calls.iter().filter(|row| row.count > 0);
-    made.map(|row| (row.name.as_str(), row.count)).collect()
+    made.map(|row| (row.label(), row.count)).collect()
 }
 
 /// Every error, by call and name.
 pub(crate) fn errors(profile: &Profile) -> BTreeMap<(&str, &str), u64> {
-    let rows = profile.calls.iter();
-    rows.flat_map(|row| {
-        let errors = row.errors.iter();
-        errors.map(|(error, &count)| ((row.name.as_str(), error.as_str()), count))
-    })
-    .collect()
+    let mut errors = BTreeMap::new();
+    for row in &profile.calls {
+        for (error, &count) in &row.errors {
+            *errors
+                .entry((row.name.as_str(), error.as_str()))
+                .or_default() += count;
+        }
+    }
+    errors
 }
 
 /// Waits for a condition that is certain to come; fails loudly if it does not.

@@ -3,6 +3,8 @@
 //! The layout is that of strace 5.6 to 6.x. `seconds` is the wall clock inside the calls (what
 //! `strace -c -w` shows). Below detail `times` the three time columns hold `-`.
 
+use std::collections::BTreeMap;
+
 use recording::{Abi, CallRow, Detail, Profile};
 
 use crate::clean::clean;
@@ -17,12 +19,19 @@ pub(super) fn tables(profile: &Profile, machine: &str) -> String {
     abis.dedup();
     let mut text = String::new();
     for abi in abis {
-        let rows: Vec<Row> = profile
+        // strace does not tell descriptors apart.
+        let mut by_number: BTreeMap<u32, Row> = BTreeMap::new();
+        for row in profile
             .calls
             .iter()
             .filter(|row| row.abi == abi && row.count > 0)
-            .map(|row| Row::new(row, timed))
-            .collect();
+        {
+            by_number
+                .entry(row.nr)
+                .or_insert_with(|| Row::new(row))
+                .add(row, timed);
+        }
+        let rows: Vec<Row> = by_number.into_values().collect();
         if rows.is_empty() {
             continue;
         }
@@ -41,26 +50,35 @@ struct Row {
     count: u64,
     errors: u64,
     ns_total: u64,
-    /// Mean of the timed calls in microseconds.
-    micros_per_call: u64,
+    /// Calls with a time.
+    timed: u64,
 }
 
 impl Row {
-    fn new(row: &CallRow, timed: bool) -> Self {
-        let time = row.time.as_ref().filter(|_| timed);
-        let ns_total = time.map_or(0, |time| time.ns_total);
-        let calls = time.map_or(0, |time| time.timed);
+    fn new(row: &CallRow) -> Self {
         Self {
             nr: row.nr,
             name: clean(&row.name),
-            count: row.count,
-            errors: row.error_count(),
-            ns_total,
-            // The mean is rounded to nanoseconds, then cut to microseconds.
-            micros_per_call: micros(seconds(
-                (ns_total + calls / 2).checked_div(calls).unwrap_or(0),
-            )),
+            count: 0,
+            errors: 0,
+            ns_total: 0,
+            timed: 0,
         }
+    }
+
+    fn add(&mut self, row: &CallRow, timed: bool) {
+        self.count += row.count;
+        self.errors += row.error_count();
+        if let Some(time) = row.time.as_ref().filter(|_| timed) {
+            self.ns_total += time.ns_total;
+            self.timed += time.timed;
+        }
+    }
+
+    /// Mean of the timed calls in microseconds: rounded to nanoseconds, then cut.
+    fn micros_per_call(&self) -> u64 {
+        let mean_ns = (self.ns_total + self.timed / 2).checked_div(self.timed);
+        micros(seconds(mean_ns.unwrap_or(0)))
     }
 }
 
@@ -85,7 +103,7 @@ fn table(mut rows: Vec<Row>, timed: bool) -> String {
         } else {
             100.0 * spent / total
         };
-        let figures = timed.then_some((share, spent, row.micros_per_call));
+        let figures = timed.then_some((share, spent, row.micros_per_call()));
         lines.push(widths.line(figures, row.count, row.errors, &row.name));
     }
     lines.push(widths.rule());
@@ -112,7 +130,7 @@ impl Widths {
     fn of(rows: &[Row], total: f64, calls: u64, errors: u64) -> Self {
         let longest_mean = rows
             .iter()
-            .map(|row| row.micros_per_call)
+            .map(|row| row.micros_per_call())
             .max()
             .unwrap_or(0);
         let longest_name = rows

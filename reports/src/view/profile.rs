@@ -63,9 +63,9 @@ pub(crate) fn totals_table(profile: &Profile) -> Table {
     let several_abis = rows.iter().any(|row| row.abi != rows[0].abi);
     for row in rows {
         let call = if several_abis {
-            format!("{} ({:?})", name(&row.name), row.abi).to_lowercase()
+            format!("{} ({:?})", name(&row.label()), row.abi).to_lowercase()
         } else {
-            name(&row.name)
+            name(&row.label())
         };
         let errors = row.error_count();
         let errors = if errors == 0 {
@@ -111,9 +111,9 @@ pub(crate) fn rates(profile: &Profile, limit: usize) -> Table {
             let successful = row.count.saturating_sub(errors);
             let mut cells = vec![
                 if row.abi == Abi::I386 || row.abi == Abi::Arm {
-                    format!("{} (32 bit)", name(&row.name))
+                    format!("{} (32 bit)", name(&row.label()))
                 } else {
-                    name(&row.name)
+                    name(&row.label())
                 },
                 per_second(row.count),
                 if errors == 0 {
@@ -188,6 +188,7 @@ fn window(profile: &Profile) -> Line {
         Detail::Floor => "floor (nothing is counted)",
         Detail::Counts => "counts",
         Detail::Times => "times (wall clock inside each call)",
+        Detail::Sched => "sched (what each thread did, to the nanosecond)",
     };
     let mut text = format!(
         "{:.3} s, detail {detail}, copying the counters took {}",
@@ -246,7 +247,7 @@ fn errors(profile: &Profile) -> Option<Line> {
                 .into_iter()
                 .map(|(errno, count)| format!("{} {}", name(errno), grouped(*count)))
                 .collect();
-            format!("{} {}", name(&row.name), errors.join(" "))
+            format!("{} {}", name(&row.label()), errors.join(" "))
         })
         .collect();
     if hidden > 0 {
@@ -316,12 +317,12 @@ fn in_flight(label: &'static str, title: &str, calls: &[InFlightCall]) -> Option
 fn never_returned(profile: &Profile) -> Option<Line> {
     let mut parts = Vec::new();
     for row in profile.calls.iter().filter(|row| row.no_return > 0) {
-        parts.push(format!("{} {}", name(&row.name), grouped(row.no_return)));
+        parts.push(format!("{} {}", name(&row.label()), grouped(row.no_return)));
     }
     for row in profile.calls.iter().filter(|row| row.died_in_call > 0) {
         parts.push(format!(
             "killed inside {} {}",
-            name(&row.name),
+            name(&row.label()),
             grouped(row.died_in_call)
         ));
     }

@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 
 use recording::{
     Abi, Arm, ArmKind, CallRow, ConfigFile, ConnectionCounts, CpuTime, Detail, Host, InFlightCall,
-    LatencyHistogram, Ledger, Load, LoadPlan, LoadSlice, Log2Histogram, Lost, OwnCost, Probes,
-    Profile, ProfiledProcess, Protocol, Recording, RecordingKind, ResponseShape, Round, SCHEMA,
-    Scenario, ServerCpu, Setting, TimeStats, Timeline, Tool, Traffic, WaitRow, Window, family,
-    number,
+    LatencyHistogram, Ledger, Load, LoadPlan, LoadSlice, Log2Histogram, OwnCost, Probes, Profile,
+    ProfiledProcess, Protocol, Recording, RecordingKind, ResponseShape, Round, SCHEMA, Scenario,
+    ServerCpu, Setting, TimeStats, Timeline, Tool, Traffic, WaitRow, Window, family, number,
 };
 
 /// What one arm does; everything else follows.
@@ -380,12 +379,11 @@ pub(crate) fn profile(server: &Server, requests: f64) -> Profile {
         .map_or(0, |row| row.count);
     let target_events = 2 * calls.iter().map(|row| row.count).sum::<u64>();
     let events = whole(requests);
+    let window = Window {
+        start_ns: 10_000_000_000,
+        end_ns: 10_000_000_000 + WINDOW_NS,
+    };
     Profile {
-        detail: Detail::Times,
-        window: Window {
-            start_ns: 10_000_000_000,
-            end_ns: 10_000_000_000 + WINDOW_NS,
-        },
         boundary_ns: 41_000,
         processes: vec![ProfiledProcess {
             pid: 4242,
@@ -394,7 +392,6 @@ pub(crate) fn profile(server: &Server, requests: f64) -> Profile {
             container: None,
             ended: false,
         }],
-        follow: true,
         calls,
         waits: vec![WaitRow {
             abi: Abi::X86_64,
@@ -403,29 +400,28 @@ pub(crate) fn profile(server: &Server, requests: f64) -> Profile {
             events,
             events_per_wake: Log2Histogram::new(vec![0, 0, 0, wakes]),
             timeouts: 3,
+            polls: Some(1),
+            truncated: Some(0),
             interrupted: 0,
             ns_total: Some(wakes * 3_000),
         }],
-        in_flight_at_start: Vec::new(),
         in_flight_at_end: vec![InFlightCall {
             pid: 4242,
             tid: 4242,
             abi: Abi::X86_64,
             name: "epoll_wait".to_owned(),
+            on: None,
             age_ns: Some(12_000),
         }],
         cpu_ns: Some(1_980_000_000),
-        lost: Lost::default(),
         cost: OwnCost {
             target_events,
             reader_cpu_ns: 1_200_000,
             map_bytes: 3_400_000,
             attach_ns: 45_000_000,
+            ..OwnCost::default()
         },
-        slices: Vec::new(),
-        ended_early: None,
-        not_measured: Vec::new(),
-        warnings: Vec::new(),
+        ..Profile::empty(Detail::Times, window)
     }
 }
 
@@ -438,6 +434,7 @@ fn call_row(call: &Call, requests: f64) -> CallRow {
         abi: Abi::X86_64,
         nr: number(Abi::X86_64, call.name).unwrap(),
         name: call.name.to_owned(),
+        on: None,
         family: family(call.name),
         count,
         errors: if eagain > 0 {
@@ -455,6 +452,7 @@ fn call_row(call: &Call, requests: f64) -> CallRow {
             ns_max: Some(call.ns * 20),
             histogram: Log2Histogram::new(buckets),
         }),
+        split: None,
     }
 }
 

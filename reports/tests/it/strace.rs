@@ -111,6 +111,7 @@ fn parse(table: &str) -> Vec<CallRow> {
             abi,
             nr: number(abi, name).unwrap(),
             name: name.to_owned(),
+            on: None,
             family: family(name),
             count,
             errors: errors
@@ -127,6 +128,7 @@ fn parse(table: &str) -> Vec<CallRow> {
                 ns_max: None,
                 histogram: Log2Histogram::default(),
             }),
+            split: None,
         });
     }
     // The order of the input must not matter.

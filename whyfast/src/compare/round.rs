@@ -209,6 +209,7 @@ fn start_profiler(stage: &Stage<'_>, server: &Running) -> anyhow::Result<Option<
         recording::Detail::Floor => "floor",
         recording::Detail::Counts => "counts",
         recording::Detail::Times => "times",
+        recording::Detail::Sched => "sched",
     };
     command
         .arg("profile")

@@ -108,6 +108,9 @@ fn targets(args: &ProfileArgs) -> anyhow::Result<Vec<Target>> {
 fn config(args: &ProfileArgs, targets: Vec<Target>) -> Config {
     let mut config = Config::new(targets, args.detail.into());
     config.follow = !args.no_follow;
+    config.group_by = args.by.map(Into::into);
+    config.only.clone_from(&args.only);
+    config.bpf_stats = args.bpf_stats;
     config.limits = profiler::Limits {
         target_ids: args.limits.targets,
         start_ids: args.limits.threads,

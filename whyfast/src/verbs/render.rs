@@ -215,7 +215,7 @@ mod tests {
             );
             reports::exit_code(&lossy, &reports::Limits::default())
         });
-        assert_eq!(codes, [exit_code::LIMIT_BROKEN; 5]);
+        assert_eq!(codes, [exit_code::LIMIT_BROKEN; LostClass::ALL.len()]);
         let whole = profile_that_lost(Lost::default());
         assert_eq!(
             reports::exit_code(&whole, &reports::Limits::default()),
@@ -225,31 +225,17 @@ mod tests {
 
     fn profile_that_lost(lost: Lost) -> Recording {
         let mut recording = blank(RecordingKind::Profile);
+        let window = Window {
+            start_ns: 0,
+            end_ns: 1_000_000_000,
+        };
         let profile = Profile {
-            detail: Detail::Times,
-            window: Window {
-                start_ns: 0,
-                end_ns: 1_000_000_000,
-            },
-            boundary_ns: 1,
-            processes: Vec::new(),
-            follow: true,
-            calls: Vec::new(),
-            waits: Vec::new(),
-            in_flight_at_start: Vec::new(),
-            in_flight_at_end: Vec::new(),
-            cpu_ns: None,
             lost,
             cost: OwnCost {
                 target_events: 1000,
-                reader_cpu_ns: 1,
-                map_bytes: 1,
-                attach_ns: 1,
+                ..OwnCost::default()
             },
-            slices: Vec::new(),
-            ended_early: None,
-            not_measured: Vec::new(),
-            warnings: Vec::new(),
+            ..Profile::empty(Detail::Times, window)
         };
         add_profile(&mut recording, "pid 1", profile);
         recording

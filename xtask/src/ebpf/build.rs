@@ -47,7 +47,7 @@ pub(crate) fn object(root: &Path, toolchain: &Toolchain) -> Result<Vec<u8>> {
 fn flags(root: &Path, toolchain: &Toolchain) -> Result<OsString> {
     let mut flags: Vec<OsString> = ["--cfg", "bpf_target_arch=\"x86_64\"", "-Cdebuginfo=2"]
         .into_iter()
-        .chain(["-Clink-arg=--btf"])
+        .chain(["-Clink-arg=--btf", "-Ctarget-cpu=v3"])
         .map(OsString::from)
         .collect();
     let mut names = vec![(root.to_owned(), "whyfast")];

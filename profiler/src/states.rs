@@ -1,0 +1,554 @@
+//! A copy of what the state machine of detail `sched` counted, and the difference of two. Pure, but
+//! for the shared memory that it copies.
+//!
+//! A thread that sleeps through the window is in no counter: its time is added when it wakes. So a
+//! copy holds the threads' open segments too, taken before and after the counters and compared:
+//! where a thread passed on meanwhile, the copy is made again.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering::Acquire};
+
+use profiler_common::{
+    ASLEEP, CPU_IDLE, CPU_OTHER, CPU_TARGET, CpuRow, LABELS, LabelClock, OUTSIDE_ROW, ROWS,
+    RUN_QUEUE_BUCKETS, RUNNABLE, RUNNING, label_of, segment_ns, segment_state, start_row,
+};
+use recording::{CallTime, CpuView, IdleLabel, Log2Histogram, ThreadTime};
+
+use crate::source::Tables;
+
+/// Everything that the state machine counted until one moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct States {
+    /// The moment, ns.
+    at_ns: u64,
+    /// Time of each row, open segments included; all sums wrap.
+    rows: BTreeMap<u32, RowTime>,
+    /// Of all threads so far, ns.
+    lifetime_ns: u64,
+    born: u64,
+    ended: u64,
+    cpus: Vec<CpuTime>,
+    open: Vec<OpenSegment>,
+}
+
+/// What a thread was doing at the moment of a copy, and for how long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct OpenSegment {
+    pub(crate) tid: u32,
+    pub(crate) row: u32,
+    /// As the programs know it.
+    pub(crate) state: u64,
+    pub(crate) ns: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct RowTime {
+    on_cpu_ns: u64,
+    off_cpu_ns: u64,
+    run_queue_ns: u64,
+    sleeps: u64,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct CpuTime {
+    target_ns: u64,
+    other_ns: u64,
+    idle_ns: u64,
+    irq_ns: u64,
+    softirq_ns: u64,
+    target_irq_ns: u64,
+    target_softirq_ns: u64,
+    idle_by_label_ns: [u64; LABELS],
+    voluntary_switches: u64,
+    involuntary_switches: u64,
+    migrations: u64,
+    wakeups: u64,
+    page_faults: u64,
+    interrupts: u64,
+    run_queue_waits: Vec<u64>,
+}
+
+/// What happened between two copies.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct StatesDelta {
+    /// What the threads did.
+    pub(crate) threads: ThreadTime,
+    /// By row, those outside of calls not included.
+    pub(crate) rows: BTreeMap<u32, CallTime>,
+    /// Runs of our programs on switches, wake-ups and interrupts.
+    pub(crate) events: u64,
+    cpus: Vec<CpuTime>,
+    length_ns: u64,
+}
+
+/// Stamp and segment of the threads that have one, by tid.
+type Slots = BTreeMap<u32, (u64, u64)>;
+
+impl States {
+    /// Copies the counters. `tids` are the threads of the target, where the table is too large to be
+    /// walked through.
+    pub(crate) fn copy(tables: &Tables<'_>, tids: &[u32], clock: impl Fn() -> u64) -> Self {
+        let mut best: Option<(u64, Self)> = None;
+        for _attempt in 0..ATTEMPTS {
+            let before = slots(tables, tids);
+            let mut copy = Self::closed(tables);
+            let after = slots(tables, tids);
+            copy.at_ns = clock();
+            let doubt_ns = doubt(&before, &after);
+            copy.add_open(tables, &after);
+            if best.as_ref().is_none_or(|(least, _)| doubt_ns < *least) {
+                best = Some((doubt_ns, copy));
+            }
+            if doubt_ns < NO_DOUBT_NS {
+                break;
+            }
+        }
+        best.map(|(_, copy)| copy).unwrap_or_default()
+    }
+
+    /// Whether the table is small enough to be walked through.
+    pub(crate) fn walks(tables: &Tables<'_>) -> bool {
+        tables.segments.len() <= WALK_AT_MOST
+    }
+
+    /// What the programs have added up, without the threads' open segments.
+    fn closed(tables: &Tables<'_>) -> Self {
+        let mut rows = BTreeMap::new();
+        for (index, split) in (0..).zip(tables.splits) {
+            let row = RowTime {
+                on_cpu_ns: read(&split.on_cpu_ns).wrapping_add(read(&split.on_cpu_switch_ns)),
+                off_cpu_ns: read(&split.off_cpu_ns),
+                run_queue_ns: read(&split.run_queue_ns),
+                sleeps: read(&split.sleeps),
+            };
+            if row != RowTime::default() {
+                rows.entry(index % ROWS)
+                    .or_insert_with(RowTime::default)
+                    .add(&row);
+            }
+        }
+        let lives = tables.lives;
+        Self {
+            at_ns: 0,
+            rows,
+            // Completed by `add_open`: each thread that lives has lived until `at_ns`.
+            lifetime_ns: read(&lives.ended_ns).wrapping_sub(read(&lives.began_ns)),
+            born: read(&lives.born),
+            ended: read(&lives.ended),
+            cpus: tables.cpus.iter().map(CpuTime::copy).collect(),
+            open: Vec::new(),
+        }
+    }
+
+    /// What each thread was doing.
+    pub(crate) fn open(&self) -> &[OpenSegment] {
+        &self.open
+    }
+
+    fn add_open(&mut self, tables: &Tables<'_>, slots: &Slots) {
+        let alive = read(&tables.lives.began).wrapping_sub(self.ended);
+        self.lifetime_ns = self
+            .lifetime_ns
+            .wrapping_add(alive.wrapping_mul(self.at_ns));
+        for (&tid, &(start, segment)) in slots {
+            // One that passed on after the clock was read has nothing open.
+            let ns = segment_ns(segment, self.at_ns);
+            let ns = if ns > u64::MAX / 2 { 0 } else { ns };
+            let row = if start == 0 {
+                OUTSIDE_ROW
+            } else {
+                start_row(start)
+            };
+            let state = segment_state(segment);
+            self.open.push(OpenSegment {
+                tid,
+                row,
+                state,
+                ns,
+            });
+            let row = self.rows.entry(row).or_default();
+            match state {
+                RUNNING => row.on_cpu_ns = row.on_cpu_ns.wrapping_add(ns),
+                RUNNABLE => row.run_queue_ns = row.run_queue_ns.wrapping_add(ns),
+                ASLEEP => row.off_cpu_ns = row.off_cpu_ns.wrapping_add(ns),
+                _ => {}
+            }
+        }
+        for (cpu, row) in self.cpus.iter_mut().zip(tables.cpus) {
+            cpu.add_open(row, tables.label_clock, self.at_ns);
+        }
+    }
+}
+
+impl RowTime {
+    fn add(&mut self, other: &Self) {
+        self.on_cpu_ns = self.on_cpu_ns.wrapping_add(other.on_cpu_ns);
+        self.off_cpu_ns = self.off_cpu_ns.wrapping_add(other.off_cpu_ns);
+        self.run_queue_ns = self.run_queue_ns.wrapping_add(other.run_queue_ns);
+        self.sleeps = self.sleeps.wrapping_add(other.sleeps);
+    }
+}
+
+impl CpuTime {
+    fn copy(row: &CpuRow) -> Self {
+        Self {
+            target_ns: read(&row.target_ns),
+            other_ns: read(&row.other_ns),
+            idle_ns: read(&row.idle_ns),
+            irq_ns: read(&row.irq_ns),
+            softirq_ns: read(&row.softirq_ns),
+            target_irq_ns: read(&row.target_irq_ns),
+            target_softirq_ns: read(&row.target_softirq_ns),
+            idle_by_label_ns: row.idle_by_label_ns.each_ref().map(read),
+            voluntary_switches: read(&row.voluntary_switches),
+            involuntary_switches: read(&row.involuntary_switches),
+            migrations: read(&row.migrations),
+            wakeups: read(&row.wakeups),
+            page_faults: read(&row.page_faults),
+            interrupts: read(&row.interrupts),
+            run_queue_waits: row.run_queue_waits.iter().map(read).collect(),
+        }
+    }
+
+    /// Adds what runs since the last switch.
+    fn add_open(&mut self, row: &CpuRow, clock: &LabelClock, at_ns: u64) {
+        let interrupts_ns = self.irq_ns.wrapping_add(self.softirq_ns);
+        let interrupted = interrupts_ns.wrapping_sub(read(&row.switched_interrupts_ns));
+        let ns = at_ns
+            .wrapping_sub(read(&row.switched_ns))
+            .wrapping_sub(interrupted);
+        // A switch since the clock was read.
+        if ns > u64::MAX / 2 {
+            return;
+        }
+        match read(&row.running) {
+            CPU_TARGET => self.target_ns = self.target_ns.wrapping_add(ns),
+            CPU_OTHER => self.other_ns = self.other_ns.wrapping_add(ns),
+            CPU_IDLE => {
+                self.idle_ns = self.idle_ns.wrapping_add(ns);
+                let from = row.idle_from_ns.each_ref().map(read);
+                let now = label_times(clock, at_ns);
+                for ((sum, now), from) in self.idle_by_label_ns.iter_mut().zip(now).zip(from) {
+                    *sum = sum.wrapping_add(now.wrapping_sub(from));
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+impl StatesDelta {
+    /// What happened after `from` and until `to`.
+    pub(crate) fn between(from: &States, to: &States) -> Self {
+        let mut threads = ThreadTime {
+            lifetime_ns: difference(from.lifetime_ns, to.lifetime_ns),
+            threads_began: to.born.wrapping_sub(from.born),
+            threads_ended: to.ended.wrapping_sub(from.ended),
+            ..ThreadTime::default()
+        };
+        let mut rows = BTreeMap::new();
+        let zero = RowTime::default();
+        for (&row, time) in &to.rows {
+            let call = call_time(from.rows.get(&row).unwrap_or(&zero), time);
+            threads.run_queue_ns += call.run_queue_ns;
+            if row == OUTSIDE_ROW {
+                threads.user_ns += call.on_cpu_ns;
+                threads.off_cpu_outside_ns += call.off_cpu_ns;
+                rows.insert(row, call);
+            } else if call.on_cpu_ns + call.off_cpu_ns + call.run_queue_ns > 0 {
+                threads.kernel_ns += call.on_cpu_ns;
+                threads.off_cpu_in_calls_ns += call.off_cpu_ns;
+                rows.insert(row, call);
+            }
+        }
+        let cpus: Vec<CpuTime> = from.cpus.iter().zip(&to.cpus).map(cpu_delta).collect();
+        let sum = |term: fn(&CpuTime) -> u64| cpus.iter().map(term).sum::<u64>();
+        threads.irq_ns = sum(|cpu| cpu.target_irq_ns);
+        threads.softirq_ns = sum(|cpu| cpu.target_softirq_ns);
+        threads.voluntary_switches = sum(|cpu| cpu.voluntary_switches);
+        threads.involuntary_switches = sum(|cpu| cpu.involuntary_switches);
+        threads.migrations = sum(|cpu| cpu.migrations);
+        threads.wakeups = sum(|cpu| cpu.wakeups);
+        threads.page_faults = sum(|cpu| cpu.page_faults);
+        threads.run_queue_waits = waits(&cpus);
+        let events = sum(|cpu| {
+            let switches = cpu.voluntary_switches + cpu.involuntary_switches;
+            // A switch has two ends, an interrupt too.
+            2 * switches + cpu.wakeups + cpu.migrations + cpu.page_faults + 2 * cpu.interrupts
+        });
+        threads.residual_ns = signed_difference(threads.accounted_ns(), threads.lifetime_ns);
+        Self {
+            threads,
+            rows,
+            events,
+            cpus,
+            length_ns: difference(from.at_ns, to.at_ns),
+        }
+    }
+
+    /// Switches of the target's threads onto and off a CPU.
+    pub(crate) fn switches(&self) -> u64 {
+        self.threads.voluntary_switches + self.threads.involuntary_switches
+    }
+
+    /// The view of these CPUs. What the programs cannot see is given: what the hypervisor took, and
+    /// how long the target was throttled.
+    pub(crate) fn cpu_view(
+        &self,
+        numbers: &[u32],
+        steal_ns: Option<u64>,
+        throttled_ns: Option<u64>,
+    ) -> CpuView {
+        let mut view = CpuView {
+            capacity_ns: self.length_ns * numbers.len() as u64,
+            steal_ns,
+            throttled_ns,
+            cpus: numbers.to_vec(),
+            ..CpuView::default()
+        };
+        for cpu in numbers
+            .iter()
+            .filter_map(|&cpu| self.cpus.get(cpu as usize))
+        {
+            view.target_ns += cpu.target_ns;
+            view.other_ns += cpu.other_ns;
+            view.irq_ns += cpu.irq_ns;
+            view.softirq_ns += cpu.softirq_ns;
+            for (label, ns) in IdleLabel::ALL.into_iter().zip(cpu.idle_by_label_ns) {
+                *view.idle.entry(label).or_default() += ns;
+            }
+        }
+        let idle_ns: u64 = view.idle.values().sum();
+        let terms = view.target_ns + view.other_ns + view.irq_ns + view.softirq_ns + idle_ns;
+        view.residual_ns = signed_difference(terms, view.capacity_ns);
+        view
+    }
+}
+
+fn call_time(from: &RowTime, to: &RowTime) -> CallTime {
+    CallTime {
+        on_cpu_ns: difference(from.on_cpu_ns, to.on_cpu_ns),
+        off_cpu_ns: difference(from.off_cpu_ns, to.off_cpu_ns),
+        run_queue_ns: difference(from.run_queue_ns, to.run_queue_ns),
+        sleeps: Some(difference(from.sleeps, to.sleeps)),
+    }
+}
+
+fn cpu_delta((from, to): (&CpuTime, &CpuTime)) -> CpuTime {
+    let mut idle_by_label_ns = [0; LABELS];
+    for (index, ns) in idle_by_label_ns.iter_mut().enumerate() {
+        *ns = difference(from.idle_by_label_ns[index], to.idle_by_label_ns[index]);
+    }
+    let waits = from.run_queue_waits.iter().zip(&to.run_queue_waits);
+    CpuTime {
+        target_ns: difference(from.target_ns, to.target_ns),
+        other_ns: difference(from.other_ns, to.other_ns),
+        idle_ns: difference(from.idle_ns, to.idle_ns),
+        irq_ns: difference(from.irq_ns, to.irq_ns),
+        softirq_ns: difference(from.softirq_ns, to.softirq_ns),
+        target_irq_ns: difference(from.target_irq_ns, to.target_irq_ns),
+        target_softirq_ns: difference(from.target_softirq_ns, to.target_softirq_ns),
+        idle_by_label_ns,
+        voluntary_switches: difference(from.voluntary_switches, to.voluntary_switches),
+        involuntary_switches: difference(from.involuntary_switches, to.involuntary_switches),
+        migrations: difference(from.migrations, to.migrations),
+        wakeups: difference(from.wakeups, to.wakeups),
+        page_faults: difference(from.page_faults, to.page_faults),
+        interrupts: difference(from.interrupts, to.interrupts),
+        run_queue_waits: waits.map(|(&from, &to)| difference(from, to)).collect(),
+    }
+}
+
+fn waits(cpus: &[CpuTime]) -> Log2Histogram {
+    let mut buckets = vec![0; RUN_QUEUE_BUCKETS];
+    for cpu in cpus {
+        for (sum, waits) in buckets.iter_mut().zip(&cpu.run_queue_waits) {
+            *sum += waits;
+        }
+    }
+    Log2Histogram::new(buckets)
+}
+
+/// Stamp and segment of every thread that has a segment.
+fn slots(tables: &Tables<'_>, tids: &[u32]) -> Slots {
+    let slot = |tid: u32| {
+        let segment = read(&tables.segments.get(tid as usize)?.0);
+        let start = read(&tables.starts.get(tid as usize)?.0);
+        (segment != 0).then_some((tid, (start, segment)))
+    };
+    if States::walks(tables) {
+        (0..)
+            .map_while(|tid| ((tid as usize) < tables.segments.len()).then_some(tid))
+            .filter_map(slot)
+            .collect()
+    } else {
+        tids.iter().copied().filter_map(slot).collect()
+    }
+}
+
+/// How much time may be in the counters and in an open segment, or in neither, ns: the segments that
+/// ended between the two looks.
+fn doubt(before: &Slots, after: &Slots) -> u64 {
+    let changed = before.iter().filter_map(|(tid, &(_, was))| {
+        let is = after.get(tid).map_or(0, |&(_, segment)| segment);
+        // One that ended has no later stamp: its whole segment would be in doubt.
+        (was != is).then(|| {
+            if is == 0 {
+                NO_DOUBT_NS
+            } else {
+                segment_ns(was, is >> 2)
+            }
+        })
+    });
+    changed.fold(0, u64::saturating_add)
+}
+
+/// How long each label has applied until now, ns.
+fn label_times(clock: &LabelClock, at_ns: u64) -> [u64; LABELS] {
+    let mut times = clock.ns.each_ref().map(read);
+    let label = label_of(read(&clock.threads));
+    let changed_ns = read(&clock.changed_ns);
+    if changed_ns != 0 {
+        times[label] = times[label].wrapping_add(at_ns.wrapping_sub(changed_ns));
+    }
+    times
+}
+
+/// Sums wrap; what was taken out before it was added is no huge time.
+fn difference(from: u64, to: u64) -> u64 {
+    let difference = to.wrapping_sub(from);
+    if difference > u64::MAX / 2 {
+        0
+    } else {
+        difference
+    }
+}
+
+fn signed_difference(from: u64, to: u64) -> i64 {
+    to.wrapping_sub(from).cast_signed()
+}
+
+fn read(counter: &AtomicU64) -> u64 {
+    counter.load(Acquire)
+}
+
+/// A table of up to this many threads is walked through, which is faster than to ask `/proc`.
+const WALK_AT_MOST: usize = 1 << 16;
+const ATTEMPTS: usize = 5;
+/// Segments of busy threads that end meanwhile are shorter than this together.
+const NO_DOUBT_NS: u64 = 20_000;
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::Ordering::Relaxed;
+
+    use profiler_common::{pack_segment, pack_start};
+
+    use super::*;
+    use crate::source::CounterSource as _;
+    use crate::source::replay::Replay;
+
+    /// `epoll_wait`.
+    const ROW: u32 = 232;
+
+    fn copy(replay: &Replay, at_ns: u64) -> States {
+        States::copy(&replay.tables(), &[], || at_ns)
+    }
+
+    /// A thread that was seen first at `at_ns`.
+    fn begin(replay: &Replay, tid: usize, at_ns: u64, row: u32, state: u64) {
+        replay.lives.began.fetch_add(1, Relaxed);
+        replay.lives.began_ns.fetch_add(at_ns, Relaxed);
+        let start = if row == OUTSIDE_ROW {
+            0
+        } else {
+            pack_start(at_ns, row.into())
+        };
+        replay.starts[tid].0.store(start, Relaxed);
+        replay.segments[tid]
+            .0
+            .store(pack_segment(at_ns, state), Relaxed);
+    }
+
+    /// A thread that sleeps through the window has slept all of it, and one that runs has run.
+    #[test]
+    fn open_segments_count() {
+        let replay = Replay::new(64);
+        begin(&replay, 5, 100, ROW, ASLEEP);
+        begin(&replay, 6, 500, OUTSIDE_ROW, RUNNING);
+        begin(&replay, 7, 700, OUTSIDE_ROW, RUNNABLE);
+        let delta = StatesDelta::between(&copy(&replay, 1_000), &copy(&replay, 5_000));
+        let threads = &delta.threads;
+        assert_eq!(threads.lifetime_ns, 12_000);
+        assert_eq!(
+            (threads.off_cpu_in_calls_ns, threads.user_ns),
+            (4_000, 4_000)
+        );
+        assert_eq!((threads.run_queue_ns, threads.residual_ns), (4_000, 0));
+        assert_eq!(delta.rows[&ROW].off_cpu_ns, 4_000);
+    }
+
+    /// A segment that began before the window and ended in it counts from the window's start.
+    #[test]
+    fn segments_are_cut_at_the_edge() {
+        let replay = Replay::new(64);
+        begin(&replay, 5, 100, ROW, ASLEEP);
+        let from = copy(&replay, 1_000);
+        let split = &replay.splits[ROW as usize];
+        split.off_cpu_ns.fetch_add(2_900, Relaxed);
+        split.sleeps.fetch_add(1, Relaxed);
+        replay.segments[5]
+            .0
+            .store(pack_segment(3_000, RUNNING), Relaxed);
+        let delta = StatesDelta::between(&from, &copy(&replay, 5_000));
+        let row = delta.rows[&ROW];
+        assert_eq!(
+            (row.off_cpu_ns, row.on_cpu_ns, row.sleeps),
+            (2_000, 2_000, Some(1))
+        );
+        assert_eq!(delta.threads.residual_ns, 0);
+    }
+
+    /// Threads that begin and end inside the window live only as long as they do.
+    #[test]
+    fn lifetimes_of_short_threads() {
+        let replay = Replay::new(64);
+        let from = copy(&replay, 1_000);
+        begin(&replay, 9, 2_000, OUTSIDE_ROW, RUNNING);
+        replay.lives.born.fetch_add(1, Relaxed);
+        replay.splits[OUTSIDE_ROW as usize]
+            .on_cpu_switch_ns
+            .fetch_add(500, Relaxed);
+        replay.segments[9].0.store(0, Relaxed);
+        replay.lives.ended.fetch_add(1, Relaxed);
+        replay.lives.ended_ns.fetch_add(2_500, Relaxed);
+        let delta = StatesDelta::between(&from, &copy(&replay, 9_000));
+        assert_eq!(
+            (delta.threads.lifetime_ns, delta.threads.user_ns),
+            (500, 500)
+        );
+        assert_eq!(
+            (delta.threads.threads_began, delta.threads.threads_ended),
+            (1, 1)
+        );
+    }
+
+    /// An idle CPU is idle under the label that applies, also before the next switch.
+    #[test]
+    fn open_idle_time_is_labelled() {
+        let replay = Replay::new(64);
+        replay
+            .label_clock
+            .threads
+            .store(profiler_common::one_thread(3), Relaxed);
+        replay.label_clock.changed_ns.store(400, Relaxed);
+        let cpu = &replay.cpus[1];
+        cpu.running.store(CPU_IDLE, Relaxed);
+        cpu.switched_ns.store(600, Relaxed);
+        cpu.idle_from_ns[3].store(200, Relaxed);
+        let delta = StatesDelta::between(&copy(&replay, 1_000), &copy(&replay, 3_000));
+        let view = delta.cpu_view(&[1], None, None);
+        assert_eq!(view.idle[&IdleLabel::Waiting], 2_000);
+        assert_eq!((view.capacity_ns, view.residual_ns), (2_000, 0));
+    }
+}
