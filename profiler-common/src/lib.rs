@@ -113,6 +113,8 @@ pub mod global {
     pub const FOLLOW: &str = "FOLLOW";
     /// `u8`: what calls are grouped by, [`GROUP_NONE`](crate::GROUP_NONE) and so on.
     pub const GROUP_BY: &str = "GROUP_BY";
+    /// `u8`: whether descriptors may be looked up in the kernel's tables.
+    pub const LOOK_UP: &str = "LOOK_UP";
     /// `u8`: whether only the calls of a set are counted.
     pub const FILTERED: &str = "FILTERED";
     /// `u32`: entries of the list of unknown numbers that may be used.
@@ -201,6 +203,8 @@ pub mod program {
     pub const FLOOR_ENTER: &str = "floor_enter";
     /// Detail `floor`, on `sys_exit`: empty.
     pub const FLOOR_EXIT: &str = "floor_exit";
+    /// Detail `counts`, at the end of the function `x64_sys_call`.
+    pub const FUNCTION_EXIT: &str = "function_exit";
     /// On `sched_process_fork`.
     pub const PROCESS_FORK: &str = "process_fork";
     /// On `sched_process_exec`.

@@ -60,6 +60,12 @@ pub(crate) fn enter(ctx: &BtfTracePointContext, level: Level) {
 /// `bpf_get_current_pid_tgid` costs the same, and the task is needed anyway.
 #[inline(always)]
 pub(crate) fn leave(ctx: &BtfTracePointContext, level: Level) {
+    leave_with(Registers::argument(ctx, 0), ctx.arg(1), level);
+}
+
+/// The same for any hook that knows registers and result.
+#[inline(always)]
+pub(crate) fn leave_with(registers: Registers, ret: i64, level: Level) {
     let task = Task::current();
     let tgid = task.tgid();
     let flags = flags(tgid);
@@ -73,8 +79,6 @@ pub(crate) fn leave(ctx: &BtfTracePointContext, level: Level) {
     // First of all, so that as little as possible of this program is in the time.
     let now_ns = if timed { clock_ns() } else { 0 };
     let start = if timed { take_start(task) } else { None };
-    let ret: i64 = ctx.arg(1);
-    let registers = Registers::argument(ctx, 0);
     let row = match start {
         // As it was entered: its descriptor may be closed by now.
         Some(start) => start_row(start).into(),

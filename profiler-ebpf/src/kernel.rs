@@ -15,7 +15,7 @@ use aya_ebpf::{
     helpers::generated::{
         bpf_get_current_task_btf, bpf_get_smp_processor_id, bpf_ktime_get_ns, bpf_task_pt_regs,
     },
-    programs::BtfTracePointContext,
+    programs::{BtfTracePointContext, FExitContext},
 };
 use profiler_common::{ABI_MAGIC, ABI_VERSION, AbiStamp, CALL_KINDS, Kind, ROWS};
 
@@ -124,6 +124,12 @@ impl Object {
 pub(crate) struct Registers(*const u8);
 
 impl Registers {
+    /// The first argument of a function, which must be a `struct pt_regs *`.
+    #[inline(always)]
+    pub(crate) fn first_argument(ctx: &FExitContext) -> Self {
+        Self(ctx.arg(0))
+    }
+
     /// The `n`th argument of a tracepoint, which must be a `struct pt_regs *`.
     #[inline(always)]
     pub(crate) fn argument(ctx: &BtfTracePointContext, n: usize) -> Self {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: (MIT OR Apache-2.0) AND (MIT OR GPL-2.0-only)
-//! The programs of whyfast that run in the kernel: entry points only, one per tracepoint.
+//! The programs of whyfast that run in the kernel: entry points only, one per hook.
 //!
 //! For every other architecture than BPF this is an empty program, so that the workspace builds
 //! everywhere with stable Rust; `cargo xtask ebpf` builds the object that `profiler` embeds.
@@ -21,6 +21,8 @@
 mod call;
 #[cfg(target_arch = "bpf")]
 mod descriptor;
+#[cfg(target_arch = "bpf")]
+mod function;
 #[cfg(target_arch = "bpf")]
 mod group;
 #[cfg(target_arch = "bpf")]

@@ -72,6 +72,10 @@ pub(crate) static FOLLOW: Global<u8> = Global::new(0);
 /// What calls are grouped by.
 #[unsafe(no_mangle)]
 pub(crate) static GROUP_BY: Global<u8> = Global::new(GROUP_NONE);
+/// Whether descriptors may be looked up in the kernel's tables, which a kernel that is locked down
+/// for confidentiality forbids.
+#[unsafe(no_mangle)]
+pub(crate) static LOOK_UP: Global<u8> = Global::new(1);
 /// Whether only the rows in [`ONLY`] are counted.
 #[unsafe(no_mangle)]
 pub(crate) static FILTERED: Global<u8> = Global::new(0);

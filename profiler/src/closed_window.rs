@@ -38,6 +38,8 @@ pub(crate) struct ClosedWindow {
     pub(crate) cpus: Vec<u32>,
     /// Tracepoints that this kernel lacks.
     pub(crate) missing: Vec<String>,
+    /// Whether the kernel forbids to look descriptors up.
+    pub(crate) locked_down: bool,
     pub(crate) calibration: Option<Calibration>,
     /// Whether quiet came at the edges where it was asked for.
     pub(crate) was_quiet: bool,
@@ -201,6 +203,14 @@ impl ClosedWindow {
                     self.missing.join(", ")
                 ),
                 None,
+            ));
+        }
+        if self.locked_down {
+            not_measured.push(missing(
+                "kinds of descriptors",
+                "the kernel is locked down for confidentiality, which forbids eBPF to look them up: \
+                 calls on files, pipes and sockets are mostly in one row",
+                Some("boot with lockdown=integrity or without lockdown"),
             ));
         }
         if self.in_flight_at_start.hidden || self.in_flight_at_end.hidden {

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-use recording::exit_code;
+use recording::{Detail, exit_code};
 
 use crate::btf::BtfError;
 
@@ -232,6 +232,12 @@ pub enum ProfilerError {
         /// The error, and the end of the verifier's log.
         cause: String,
     },
+    /// The hook does not serve the detail.
+    #[error("detail {detail:?} is counted at tracepoints only; a function serves detail Counts")]
+    HookForDetail {
+        /// What was asked for.
+        detail: Detail,
+    },
     /// A file of the kernel could not be read.
     #[error("cannot read {}: {source}", .path.display())]
     Read {
@@ -297,6 +303,7 @@ impl ProfilerError {
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::NoTarget
+            | Self::HookForDetail { .. }
             | Self::NoSuchCall { .. }
             | Self::NoSuchProcess { .. }
             | Self::InnerPid { .. }

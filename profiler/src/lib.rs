@@ -50,7 +50,7 @@ mod tracked;
 mod unit;
 
 pub use btf::BtfError;
-pub use config::{Config, Limits};
+pub use config::{Config, Hook, Limits};
 pub use error::{InnerProcess, PortOwner, ProfilerError};
 pub use session::{Session, can_measure};
 pub use source::{bpf_object_sha256, loaded_programs};

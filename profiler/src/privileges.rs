@@ -53,6 +53,11 @@ pub(crate) fn require_initial_pid_namespace() -> Result<(), ProfilerError> {
     Err(ProfilerError::PidNamespace)
 }
 
+/// Whether the kernel is locked down so far that programs may not read its memory by address.
+pub(crate) fn is_confidential() -> bool {
+    read(LOCKDOWN).is_some_and(|lockdown| lockdown.contains("[confidentiality]"))
+}
+
 /// Explains EPERM of the `bpf` call by what this system shows.
 pub(crate) fn why_not_permitted() -> String {
     let status = read("/proc/self/status").unwrap_or_default();
@@ -63,7 +68,7 @@ pub(crate) fn why_not_permitted() -> String {
         held: held(),
         in_initial_user_namespace: std::fs::read_link("/proc/self/ns/user")
             .is_ok_and(|link| link.as_os_str() == INITIAL_USER_NAMESPACE),
-        lockdown: read("/sys/kernel/security/lockdown"),
+        lockdown: read(LOCKDOWN),
         unprivileged_bpf_disabled: read("/proc/sys/kernel/unprivileged_bpf_disabled"),
         lsm: read("/sys/kernel/security/lsm"),
         seccomp: seccomp.is_some_and(|mode| mode.trim() == SECCOMP_MODE_FILTER),
@@ -84,6 +89,11 @@ pub(crate) fn why_hidden() -> String {
         "missing {}, which looking into processes of other users takes; {REMEDY}",
         missing.join(" and ")
     )
+}
+
+/// Explains what the verifier said, where it is not the program that is at fault.
+pub(crate) fn why_not_verified(verifier: &str) -> Option<String> {
+    explain_unknown_helper(verifier, read(LOCKDOWN))
 }
 
 struct Evidence {
@@ -168,6 +178,18 @@ fn kernel_version(release: &str) -> Option<(u32, u32)> {
     Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
 }
 
+/// Lockdown for confidentiality allows the `bpf` call, but takes away the helpers that read kernel
+/// memory: the verifier calls them unknown, or not for this type of program.
+fn explain_unknown_helper(verifier: &str, lockdown: Option<String>) -> Option<String> {
+    let lockdown = lockdown.filter(|lockdown| lockdown.contains("[confidentiality]"))?;
+    verifier.contains("bpf_probe_read").then(|| {
+        format!(
+            "the kernel is locked down ({lockdown}), which forbids eBPF to read kernel memory; \
+             boot with lockdown=integrity or without lockdown"
+        )
+    })
+}
+
 fn read(path: &str) -> Option<String> {
     let text = std::fs::read_to_string(path).ok()?;
     Some(text.trim().to_owned())
@@ -193,6 +215,7 @@ const ENOUGH_LOCKED_BYTES: u64 = 256 << 20;
 const SECCOMP_MODE_FILTER: &str = "2";
 /// `PROC_USER_INIT_INO` of `include/linux/proc_ns.h`.
 const INITIAL_USER_NAMESPACE: &str = "user:[4026531837]";
+const LOCKDOWN: &str = "/sys/kernel/security/lockdown";
 /// `PROC_PID_INIT_INO` of `include/linux/proc_ns.h`.
 const INITIAL_PID_NAMESPACE: &str = "pid:[4026531836]";
 
@@ -270,5 +293,26 @@ mod tests {
         assert_eq!(kernel_version("6.1.0-18-cloud-amd64"), Some((6, 1)));
         assert_eq!(kernel_version("5.11-rc2"), Some((5, 11)));
         assert_eq!(kernel_version("mine"), None);
+    }
+
+    /// A helper that lockdown took away is told as that, as Linux 6.1 and 6.12 word it; without
+    /// lockdown, and for another fault, it is the program.
+    #[test]
+    fn names_lockdown() {
+        let confidential = || Some("none integrity [confidentiality]".to_owned());
+        for verifier in [
+            "42: (85) call bpf_probe_read_kernel#113\nunknown func bpf_probe_read_kernel#113",
+            "program of this type cannot use helper bpf_probe_read_kernel#113",
+        ] {
+            let text = explain_unknown_helper(verifier, confidential()).unwrap();
+            assert!(text.contains("[confidentiality]"), "{text}");
+            let integrity = Some("none [integrity] confidentiality".to_owned());
+            assert_eq!(explain_unknown_helper(verifier, integrity), None);
+            assert_eq!(explain_unknown_helper(verifier, None), None);
+        }
+        assert_eq!(
+            explain_unknown_helper("invalid mem access", confidential()),
+            None
+        );
     }
 }

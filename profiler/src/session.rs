@@ -179,6 +179,7 @@ impl Session {
             thread_names: self.thread_names(&alive),
             cpus: window.cpus,
             missing: self.source.missing().to_vec(),
+            locked_down: privileges::is_confidential(),
             calibration: self.calibration,
             was_quiet: window.was_quiet && was_quiet,
             start: window.start,

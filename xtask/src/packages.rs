@@ -26,10 +26,21 @@ pub(crate) const FOR_TESTS: &[Package] = &[
         "python3",
         "programs with known system calls, as targets of tests",
     ),
+    package(
+        "qemu-system-x86",
+        "the virtual machines that tests boot other kernels in",
+    ),
     package("strace", "the counts that ours are checked against"),
     package("sudo", "runs the kernel tests where the user is not root"),
     package("util-linux", "taskset, which pins programs to CPUs"),
     package("wrk", "the load generator that ours is measured against"),
+];
+
+/// What booting other kernels takes.
+pub(crate) const FOR_VM: &[Package] = &[
+    package("bpftool", "runs in the virtual machine"),
+    package("qemu-system-x86", "the virtual machine"),
+    package("strace", "runs in the virtual machine"),
 ];
 
 /// What building the object of the kernel programs takes.
@@ -70,8 +81,7 @@ pub(crate) fn install(packages: &[Package]) -> Result<()> {
     if missing.is_empty() {
         return Ok(());
     }
-    // An old list of packages names files that are gone from the archive.
-    command::run(as_root("apt-get").args(["update", "-qq"]))?;
+    update()?;
     missing.retain(|package| {
         let known = is_known(package);
         let Package { name, purpose } = package;
@@ -89,6 +99,11 @@ pub(crate) fn install(packages: &[Package]) -> Result<()> {
         .args(["apt-get", "install", "-qq", "-y", "--no-install-recommends"])
         .args(missing.iter().map(|package| package.name));
     command::run(&mut apt)
+}
+
+/// Fetches the list of packages: an old one names files that are gone from the archive.
+pub(crate) fn update() -> Result<()> {
+    command::run(as_root("apt-get").args(["update", "-qq"]))
 }
 
 /// The command line that installs packages by hand.
@@ -178,7 +193,7 @@ mod tests {
     /// Lists are sorted and name each package once, so that they stay readable.
     #[test]
     fn lists_are_sorted() {
-        for list in [FOR_TESTS, FOR_EBPF] {
+        for list in [FOR_TESTS, FOR_VM, FOR_EBPF] {
             assert!(list.is_sorted_by(|a, b| a.name < b.name));
             assert!(list.iter().all(|package| !package.purpose.is_empty()));
         }

@@ -68,6 +68,7 @@ pub(super) fn plan(config: &Config) -> Result<LoadPlan, ProfilerError> {
     let pid_max = pid_max()?;
     Ok(LoadPlan {
         detail: config.detail,
+        hook: config.hook,
         follow: config.follow,
         target_ids: config.limits.target_ids.unwrap_or(pid_max),
         start_ids: config.limits.start_ids.unwrap_or(pid_max),

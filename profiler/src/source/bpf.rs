@@ -6,7 +6,7 @@ use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd, RawFd};
 use std::sync::atomic::AtomicU64;
 
 use aya::maps::Map;
-use aya::programs::{BtfTracePoint, ProgramError};
+use aya::programs::{Program, ProgramError};
 use aya::{Ebpf, EbpfError, EbpfLoader, Endianness};
 use profiler_common::{
     CountRow, CpuRow, EndRow, ErrnoRow, Events, GROUP_ENTRIES, GROUP_NONE, GroupEntry, LabelClock,
@@ -19,12 +19,13 @@ use super::object::{check_abi, object};
 use super::{CounterSource, Tables};
 use crate::btf::Btf;
 use crate::sys::{Mapping, Shared};
-use crate::{ProfilerError, privileges};
+use crate::{Hook, ProfilerError, privileges};
 
 /// What to load, and how large.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LoadPlan {
     pub(crate) detail: Detail,
+    pub(crate) hook: Hook,
     pub(crate) follow: bool,
     /// Process ids below this can be targets.
     pub(crate) target_ids: u32,
@@ -83,7 +84,7 @@ impl Bpf {
         let sizes = Sizes::new(plan)?;
         let mut ebpf = load_object(object, &btf, &Offsets::find(&own)?, plan, &sizes)?;
         let statistics = plan.statistics.then(keep_statistics).transpose()?;
-        let (programs, missing) = attach(&mut ebpf, &btf, &own, plan.detail)?;
+        let (programs, missing) = attach(&mut ebpf, &btf, &own, plan)?;
         Ok(Self {
             counts: mapping(&ebpf, map::COUNTS, sizes.counts)?,
             cpus: mapping(&ebpf, map::CPUS, sizes.cpus)?,
@@ -237,6 +238,7 @@ fn load_object(
 ) -> Result<Ebpf, ProfilerError> {
     let follow = u8::from(plan.follow);
     let filtered = u8::from(plan.filtered);
+    let look_up = u8::from(!privileges::is_confidential());
     let unknown_limit = plan.unknown_numbers.min(UNKNOWN_ROWS);
     let mut loader = EbpfLoader::new();
     loader
@@ -244,6 +246,7 @@ fn load_object(
         .override_global(global::FOLLOW, &follow, true)
         .override_global(global::UNKNOWN_LIMIT, &unknown_limit, true)
         .override_global(global::GROUP_BY, &plan.group_by, true)
+        .override_global(global::LOOK_UP, &look_up, true)
         .override_global(global::FILTERED, &filtered, true)
         .map_max_entries(map::COUNTS, sizes.counts)
         .map_max_entries(map::CPUS, sizes.cpus)
@@ -271,42 +274,50 @@ fn attach(
     ebpf: &mut Ebpf,
     btf: &aya::Btf,
     own: &Btf<'_>,
-    detail: Detail,
+    plan: &LoadPlan,
 ) -> Result<(Vec<RawFd>, Vec<String>), ProfilerError> {
+    let programs = match (plan.hook, plan.detail) {
+        (Hook::Tracepoint, detail) => programs(detail),
+        (Hook::Function, Detail::Counts) => [&LIFECYCLE[..], &[FUNCTION]].concat(),
+        (Hook::Function, detail) => return Err(ProfilerError::HookForDetail { detail }),
+    };
     let mut fds = Vec::new();
     let mut missing = Vec::new();
-    for (name, tracepoint) in programs(detail) {
-        if is_optional(name) && !own.has_typedef(&format!("btf_trace_{tracepoint}")) {
-            missing.push(tracepoint.to_owned());
+    for (name, point) in programs {
+        if is_optional(name) && !own.has_typedef(&format!("btf_trace_{point}")) {
+            missing.push(point.to_owned());
             continue;
         }
-        let failed = |error: &ProgramError| {
-            not_permitted(&format!("attach to {tracepoint}"), error)
-                .unwrap_or_else(|| refused(name, error))
-        };
-        let program: &mut BtfTracePoint = ebpf
+        let program = ebpf
             .program_mut(name)
-            .expect("the object was built from the same names")
-            .try_into()
-            .map_err(|error| failed(&error))?;
-        program
-            .load(tracepoint, btf)
-            .map_err(|error| failed(&error))?;
-        program.attach().map_err(|error| failed(&error))?;
-        let fd = program.fd().map_err(|error| failed(&error))?;
-        fds.push(fd.as_fd().as_raw_fd());
+            .expect("the object was built from the same names");
+        let fd = attach_one(program, point, btf).map_err(|error| {
+            not_permitted(&format!("attach to {point}"), &error)
+                .unwrap_or_else(|| refused(name, &error))
+        })?;
+        fds.push(fd);
     }
     Ok((fds, missing))
+}
+
+fn attach_one(program: &mut Program, point: &str, btf: &aya::Btf) -> Result<RawFd, ProgramError> {
+    match program {
+        Program::BtfTracePoint(program) => {
+            program.load(point, btf)?;
+            program.attach()?;
+        }
+        Program::FExit(program) => {
+            program.load(point, btf)?;
+            program.attach()?;
+        }
+        _ => unreachable!("the object was built with programs of these types"),
+    }
+    Ok(program.fd()?.as_fd().as_raw_fd())
 }
 
 /// Programs of a detail and their tracepoints; the ones of every call last, so that a failure
 /// before them costs the host nothing.
 fn programs(detail: Detail) -> Vec<(&'static str, &'static str)> {
-    let lifecycle = [
-        (program::PROCESS_FORK, "sched_process_fork"),
-        (program::PROCESS_EXEC, "sched_process_exec"),
-        (program::PROCESS_EXIT, "sched_process_exit"),
-    ];
     let calls: &[_] = match detail {
         Detail::Floor => &[
             (program::FLOOR_EXIT, "sys_exit"),
@@ -319,7 +330,7 @@ fn programs(detail: Detail) -> Vec<(&'static str, &'static str)> {
         ],
         Detail::Sched => return [&program::INTERRUPTS[..], &SCHED_PROGRAMS].concat(),
     };
-    [&lifecycle[..], calls].concat()
+    [&LIFECYCLE[..], calls].concat()
 }
 
 /// Programs of detail `sched` beside those on interrupts, which come first: what they count is taken
@@ -359,7 +370,8 @@ fn keep_statistics() -> Result<OwnedFd, ProfilerError> {
 pub fn loaded_programs() -> std::io::Result<usize> {
     let ours = [Detail::Floor, Detail::Counts, Detail::Times, Detail::Sched]
         .into_iter()
-        .flat_map(programs);
+        .flat_map(programs)
+        .chain([FUNCTION]);
     // The kernel keeps 15 bytes of a name.
     let names: Vec<&str> = ours
         .map(|(name, _)| name.get(..15).unwrap_or(name))
@@ -435,6 +447,10 @@ fn refused(what: &str, error: &(dyn StdError + 'static)) -> ProfilerError {
         }
         cause = error.source();
     }
+    if let Some(reason) = privileges::why_not_verified(&text) {
+        let attempt = format!("load {what}");
+        return ProfilerError::NotPermitted { attempt, reason };
+    }
     // The verifier's log can have megabytes; what it stumbled over is at its end.
     let skip = text
         .char_indices()
@@ -447,6 +463,12 @@ fn refused(what: &str, error: &(dyn StdError + 'static)) -> ProfilerError {
     }
 }
 
+const LIFECYCLE: [(&str, &str); 3] = [
+    (program::PROCESS_FORK, "sched_process_fork"),
+    (program::PROCESS_EXEC, "sched_process_exec"),
+    (program::PROCESS_EXIT, "sched_process_exit"),
+];
+const FUNCTION: (&str, &str) = (program::FUNCTION_EXIT, "x64_sys_call");
 const VMLINUX_BTF: &str = "/sys/kernel/btf/vmlinux";
 /// Characters of a cause that are kept.
 const MOST_CAUSE: usize = 2000;

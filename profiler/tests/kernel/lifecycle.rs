@@ -1,7 +1,6 @@
 //! Who is counted: forks, execs, ends, targets by name and control group; and what is left behind.
 
 use std::collections::BTreeMap;
-use std::process::Command;
 
 use profiler::{Config, ProfilerError, Session, Target};
 use recording::Detail;
@@ -199,22 +198,13 @@ fn several_targets() {
 /// The owner of a port is found.
 #[test]
 fn targets_by_port() {
-    let script = "import socket,sys; s=socket.socket(); s.bind(('127.0.0.1',0)); s.listen(); \
-                  print(s.getsockname()[1], flush=True); s.accept()";
-    let mut child = Command::new("python3")
-        .args(["-c", script])
-        .stdout(std::process::Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut line = String::new();
-    let stdout = child.stdout.take().unwrap();
-    std::io::BufRead::read_line(&mut std::io::BufReader::new(stdout), &mut line).unwrap();
-    let port = line.trim().parse().unwrap();
-    let session = Session::attach(Config::new([Target::Port(port)], Detail::Counts));
-    let pids = session.map(|session| session.pids());
-    child.kill().unwrap();
-    child.wait().unwrap();
-    assert_eq!(pids.unwrap().into_iter().collect::<Vec<_>>(), [child.id()]);
+    let mut workload = Workload::start(&["listen"]);
+    let port = workload.port();
+    let session = attach(Config::new([Target::Port(port)], Detail::Counts));
+    assert_eq!(
+        session.pids().into_iter().collect::<Vec<_>>(),
+        [workload.pid()]
+    );
 }
 
 /// A floor attaches and counts nothing, and says so.

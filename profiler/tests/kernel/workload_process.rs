@@ -57,6 +57,13 @@ impl Workload {
         self.stdout.read_exact(&mut byte).unwrap();
     }
 
+    /// Reads the number of the port that it listens on.
+    pub(crate) fn port(&mut self) -> u16 {
+        let mut bytes = [0; 2];
+        self.stdout.read_exact(&mut bytes).unwrap();
+        u16::from_ne_bytes(bytes)
+    }
+
     /// Waits until it has ended.
     pub(crate) fn await_end(&mut self) {
         self.child.wait().unwrap();
@@ -165,7 +172,7 @@ pub(crate) fn errors(profile: &Profile) -> BTreeMap<(&str, &str), u64> {
 pub(crate) fn await_until(what: &str, mut condition: impl FnMut() -> bool) {
     let begun = std::time::Instant::now();
     while !condition() {
-        assert!(begun.elapsed().as_secs() < 20, "waited in vain for {what}");
+        assert!(begun.elapsed().as_secs() < 60, "waited in vain for {what}");
         std::thread::yield_now();
     }
 }

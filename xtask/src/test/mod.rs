@@ -6,6 +6,7 @@
 
 pub(crate) mod kernel;
 mod libtest;
+pub(crate) mod vm;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, BufRead, BufReader, Write};
@@ -27,7 +28,7 @@ pub(crate) struct Args {
     /// First install what tests use where it is there (with apt-get).
     #[arg(long)]
     install: bool,
-    /// Tiers to run; all of them by default.
+    /// Tiers to run; all of them by default, `vm` with CI=true only.
     #[arg(value_enum)]
     tiers: Vec<Tier>,
 }
@@ -41,6 +42,8 @@ pub(crate) enum Tier {
     Loopback,
     /// Root and a kernel with BTF: the tests that attach programs.
     Kernel,
+    /// QEMU, and kernels from Debian's archive: the kernel tests that need no distribution, on each.
+    Vm,
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
@@ -48,8 +51,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         packages::install(packages::FOR_TESTS)?;
     }
     let all: &[Tier] = Tier::value_variants();
+    let by_default = default_tiers(is_ci());
     let tiers = if args.tiers.is_empty() {
-        all
+        &by_default
     } else {
         &args.tiers
     };
@@ -67,9 +71,23 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
                 tally.cargo_test(&root, *tier, &selection)?;
             }
             Tier::Kernel => kernel::run(&root, &mut tally)?,
+            Tier::Vm => vm::run(&root, args.install, &mut tally)?,
         }
     }
     tally.finish()
+}
+
+/// Booting other kernels takes packages that few developers have, and a minute.
+fn default_tiers(is_ci: bool) -> Vec<Tier> {
+    let tiers = Tier::value_variants().iter();
+    tiers
+        .filter(|tier| is_ci || **tier != Tier::Vm)
+        .copied()
+        .collect()
+}
+
+fn is_ci() -> bool {
+    std::env::var_os("CI").is_some_and(|value| value == "true")
 }
 
 /// What ran so far.
@@ -77,7 +95,7 @@ pub(crate) struct Tally {
     counts: Counts,
     /// What was skipped and why.
     skipped: Vec<(String, String)>,
-    /// Whether a skipped kernel test is a failure: on CI, which is root.
+    /// Whether a skipped test of the tiers `kernel` and `vm` is a failure: on CI, which is root.
     kernel_required: bool,
     /// Holds the file that tests write their skips to.
     folder: tempfile::TempDir,
@@ -90,7 +108,7 @@ impl Tally {
         Ok(Self {
             counts: Counts::default(),
             skipped: Vec::new(),
-            kernel_required: std::env::var_os("CI").is_some_and(|value| value == "true"),
+            kernel_required: is_ci(),
             folder: tempfile::tempdir().context("failed to make a temporary folder")?,
             out: Box::new(io::stdout()),
         })
@@ -119,8 +137,7 @@ impl Tally {
         let status = child.child.wait()?;
         self.counts.add(counts);
         if !status.success() && counts.failed == 0 {
-            writeln!(self.out, "failed: {line}: {status}")?;
-            self.counts.failed += 1;
+            self.fail(&format!("{line}: {status}"))?;
         }
         self.collect_skips(&skip_log, tier)
     }
@@ -137,19 +154,44 @@ impl Tally {
             .map(|line| line.split_once('\t').unwrap_or((line, "no reason given")))
             .collect();
         for (test, reason) in skips {
-            self.counts.passed = self.counts.passed.saturating_sub(1);
-            self.skip(test, reason, tier)?;
+            self.skipped_itself(test, reason, tier)?;
         }
+        Ok(())
+    }
+
+    /// Counts a test that left itself out, which the test harness counted as passed.
+    pub(crate) fn skipped_itself(&mut self, test: &str, reason: &str, tier: Tier) -> Result<()> {
+        self.counts.passed = self.counts.passed.saturating_sub(1);
+        self.skip(test, reason, tier)
+    }
+
+    /// Passes a line on with the name of where it comes from, and counts what it says if it is one of
+    /// the test harness.
+    pub(crate) fn line(&mut self, origin: &str, line: &str) -> Result<()> {
+        writeln!(self.out, "{origin} | {line}")?;
+        self.counts
+            .add(libtest::parse_result_line(line).unwrap_or_default());
+        Ok(())
+    }
+
+    /// Says something that counts as nothing.
+    pub(crate) fn note(&mut self, what: &str) -> Result<()> {
+        writeln!(self.out, "{what}")?;
+        Ok(())
+    }
+
+    /// Counts something that went wrong and that is not a test.
+    pub(crate) fn fail(&mut self, what: &str) -> Result<()> {
+        writeln!(self.out, "failed: {what}")?;
+        self.counts.failed += 1;
         Ok(())
     }
 
     /// Counts a test that did not run, which is a failure where its tier has to run.
     pub(crate) fn skip(&mut self, test: &str, reason: &str, tier: Tier) -> Result<()> {
-        if tier == Tier::Kernel && self.kernel_required {
+        if matches!(tier, Tier::Kernel | Tier::Vm) && self.kernel_required {
             let (test, reason) = (test.escape_debug(), reason.escape_debug());
-            let required = "and CI=true asks for the kernel tier";
-            writeln!(self.out, "failed: {test}: {reason}, {required}")?;
-            self.counts.failed += 1;
+            self.fail(&format!("{test}: {reason}, and CI=true asks for it"))?;
         } else {
             self.skipped.push((test.to_owned(), reason.to_owned()));
         }
@@ -261,6 +303,35 @@ mod tests {
         );
     }
 
+    /// Lines with an origin are passed on with it, and counted as if they had none.
+    #[test]
+    fn lines_with_an_origin() {
+        let mut tally = silent();
+        let result = "test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out";
+        for line in ["running 3 tests", result] {
+            tally.line("6.1", line).expect("a sink takes everything");
+        }
+        tally.fail("6.1: hang").expect("a sink takes everything");
+        let itself = tally.skipped_itself("6.1 a", "no strace", Tier::Loopback);
+        itself.expect("a sink takes everything");
+        let expected = Counts {
+            passed: 2,
+            failed: 1,
+            ignored: 1,
+        };
+        assert_eq!((tally.counts, tally.skipped.len()), (expected, 1));
+    }
+
+    /// Other kernels are booted by default on CI alone, everything else always.
+    #[test]
+    fn tiers_by_default() {
+        assert_eq!(default_tiers(true), Tier::value_variants());
+        assert_eq!(
+            default_tiers(false),
+            [Tier::Pure, Tier::Loopback, Tier::Kernel]
+        );
+    }
+
     /// A binary that dies before it reports is a failure.
     #[test]
     fn a_crash_is_a_failure() {
@@ -271,11 +342,12 @@ mod tests {
         assert_eq!(tally.failed(), 1);
     }
 
-    /// Where the kernel tier has to run, skipping it fails; other tiers may be skipped.
+    /// Where kernel tests have to run, skipping them fails; other tiers may be skipped.
     #[test]
     fn kernel_skips_fail_where_required() {
         for (kernel_required, tier, failed, skipped) in [
             (true, Tier::Kernel, 1, 0),
+            (true, Tier::Vm, 1, 0),
             (false, Tier::Kernel, 0, 1),
             (true, Tier::Loopback, 0, 1),
         ] {

@@ -89,6 +89,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("recording", &[]),
     ("reports", &["recording"]),
     ("testserver", &["recording"]),
+    ("vm-init", &[]),
     (
         "whyfast",
         &["loadgen", "profiler", "recording", "reports", "testserver"],

@@ -18,7 +18,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::io::{read, write};
 use rustix::pipe::{PipeFlags, pipe, pipe_with};
-use rustix::process::getppid;
+use rustix::process::{Pid, Signal, getppid, kill_process};
 
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -41,6 +41,8 @@ fn main() {
         Some("idle-threads") => idle_threads(number(1), number(2)),
         Some("int80") => int80(number(1)),
         Some("interrupted") => interrupted(),
+        Some("killed-in-call") => killed_in_call(),
+        Some("listen") => listen(),
         Some("seccomp") => seccomp(),
         Some("signals") => signals(number(1)),
         Some("sleep") => sleep(number(1)),
@@ -126,8 +128,7 @@ fn fork_idle() {
     let (go_read, go_write) = pipe().expect("a pipe");
     raw::fork_child(|| {
         // It has the pipe's other end too, so its parent's end would not wake it.
-        rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))
-            .expect("a signal");
+        rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).expect("a signal");
         let mut byte = [0];
         read(&go_read, &mut byte).expect("a pipe");
         for _ in 0..100 {
@@ -251,11 +252,16 @@ fn exec() {
     raw::exec(&["/bin/true"]);
 }
 
+/// The leader waits in a call for the thread that replaces both.
 fn exec_from_thread() {
+    let leader = rustix::process::getpid();
     wait();
-    std::thread::spawn(|| raw::exec(&["/bin/true"]))
-        .join()
-        .expect("exec does not return");
+    std::thread::spawn(move || {
+        await_asleep(leader);
+        raw::exec(&["/bin/true"])
+    })
+    .join()
+    .expect("exec does not return");
 }
 
 /// Stops, and runs a command when continued: what a tracer and a profiler can both attach to.
@@ -345,6 +351,32 @@ fn sleep(milliseconds: u64) {
     // sleeps: a call that is seen while it is in flight.
     std::thread::sleep(Duration::from_millis(milliseconds));
     done();
+}
+
+/// Kills a child while it is inside `pause`.
+fn killed_in_call() {
+    let child = raw::fork_child(raw::pause);
+    await_asleep(child);
+    kill_process(child, Signal::TERM).expect("it is a child that was not collected");
+    raw::wait_child();
+}
+
+/// Waits until the first thread of a process sleeps in a call. A tracer stops it, which is another
+/// state.
+fn await_asleep(pid: Pid) {
+    let pid = pid.as_raw_nonzero();
+    let stat = format!("/proc/{pid}/task/{pid}/stat");
+    while !std::fs::read_to_string(&stat).is_ok_and(|stat| stat.contains(") S ")) {
+        std::thread::yield_now();
+    }
+}
+
+/// A server that says with two bytes which port it has, and serves nobody.
+fn listen() {
+    let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
+    let port = listener.local_addr().expect("it is bound").port();
+    write(std::io::stdout().as_fd(), &port.to_ne_bytes()).expect("the test reads");
+    wait();
 }
 
 /// A profiler that the test kills.

@@ -3,6 +3,8 @@
 use std::ffi::CString;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use rustix::process::Pid;
+
 /// Number of `getppid`.
 pub(crate) const GETPPID: u64 = libc::SYS_getppid as u64;
 
@@ -64,7 +66,7 @@ pub(crate) fn int80_getpid() {
 }
 
 /// A child that runs this and ends.
-pub(crate) fn fork_child(body: impl FnOnce()) {
+pub(crate) fn fork_child(body: impl FnOnce()) -> Pid {
     // SAFETY: the workloads that fork have one thread.
     let pid = unsafe { libc::fork() };
     assert!(pid >= 0, "fork failed");
@@ -72,6 +74,13 @@ pub(crate) fn fork_child(body: impl FnOnce()) {
         body();
         exit_group();
     }
+    Pid::from_raw(pid).expect("a parent gets the id of its child")
+}
+
+/// Waits for a signal, for ever.
+pub(crate) fn pause() {
+    // SAFETY: the call takes no argument.
+    unsafe { libc::pause() };
 }
 
 /// Waits for any child.
