@@ -36,10 +36,7 @@ pub(crate) fn give(pids: &BTreeSet<u32>, tables: &Tables<'_>, clock: impl Fn() -
 /// before the first target is set.
 pub(crate) fn forget(tids: &[u32], tables: &Tables<'_>, now_ns: u64) {
     for &tid in tids {
-        if let (Some(segment), Some(start)) = (
-            tables.segments.get(tid as usize),
-            tables.starts.get(tid as usize),
-        ) {
+        if let (Some(segment), Some(start)) = (tables.segments.get(tid), tables.starts.get(tid)) {
             segment.0.store(0, Relaxed);
             start.0.store(0, Relaxed);
         }
@@ -59,10 +56,7 @@ pub(crate) fn forget(tids: &[u32], tables: &Tables<'_>, now_ns: u64) {
 }
 
 fn give_one(pid: u32, tid: u32, is_32_bit: bool, tables: &Tables<'_>, clock: impl Fn() -> u64) {
-    let (Some(segment), Some(start)) = (
-        tables.segments.get(tid as usize),
-        tables.starts.get(tid as usize),
-    ) else {
+    let (Some(segment), Some(start)) = (tables.segments.get(tid), tables.starts.get(tid)) else {
         return;
     };
     if segment.0.load(Acquire) != 0 {

@@ -98,7 +98,7 @@ fn stamp<F: Fn(u32) -> Option<(u32, bool)>>(
     names: &RowNames<F>,
     now_ns: u64,
 ) -> Option<Stamp> {
-    let stamp = tables.starts.get(tid as usize)?.0.load(Relaxed);
+    let stamp = tables.starts.get(tid)?.0.load(Relaxed);
     if stamp == 0 {
         return None;
     }

@@ -372,14 +372,14 @@ fn waits(cpus: &[CpuTime]) -> Log2Histogram {
 /// Stamp and segment of every thread that has a segment.
 fn slots(tables: &Tables<'_>, tids: &[u32]) -> Slots {
     let slot = |tid: u32| {
-        let segment = read(&tables.segments.get(tid as usize)?.0);
-        let start = read(&tables.starts.get(tid as usize)?.0);
+        let segment = read(&tables.segments.get(tid)?.0);
+        let start = read(&tables.starts.get(tid)?.0);
         (segment != 0).then_some((tid, (start, segment)))
     };
     if States::walks(tables) {
-        (0..)
-            .map_while(|tid| ((tid as usize) < tables.segments.len()).then_some(tid))
-            .filter_map(slot)
+        (0..WALK_AT_MOST)
+            .take(tables.segments.len())
+            .filter_map(|tid| slot(u32::try_from(tid).ok()?))
             .collect()
     } else {
         tids.iter().copied().filter_map(slot).collect()

@@ -3,9 +3,10 @@
 
 use std::io;
 use std::marker::PhantomData;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::ptr::NonNull;
 
+use std::sync::OnceLock;
 use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 
@@ -73,7 +74,11 @@ unsafe impl<T: Shared> Sync for Mapping<T> {}
 impl<T: Shared> Mapping<T> {
     /// Maps an array map with `entries` values of `T`, which the kernel checks.
     pub(crate) fn new(map: impl AsFd, entries: u32) -> io::Result<Self> {
-        let entries = entries as usize;
+        Self::part(map, 0, entries as usize)
+    }
+
+    /// Maps the entries from `first` on, which must begin on a page.
+    fn part(map: impl AsFd, first: usize, entries: usize) -> io::Result<Self> {
         let page = rustix::param::page_size();
         let bytes = (entries * size_of::<T>()).next_multiple_of(page);
         // SAFETY: a fresh shared mapping, of no memory of ours.
@@ -84,7 +89,7 @@ impl<T: Shared> Mapping<T> {
                 ProtFlags::READ | ProtFlags::WRITE,
                 MapFlags::SHARED,
                 map,
-                0,
+                (first * size_of::<T>()) as u64,
             )?
         };
         Ok(Self {
@@ -110,6 +115,44 @@ impl<T> Drop for Mapping<T> {
         let _unmapped = unsafe { munmap(self.first.as_ptr().cast(), self.bytes) };
     }
 }
+
+/// A large array map of which only the parts are mapped that are looked at: the kernel makes every
+/// mapped page resident.
+#[derive(Debug)]
+pub(crate) struct Parts<T> {
+    map: OwnedFd,
+    entries: usize,
+    mapped: Vec<OnceLock<Option<Mapping<T>>>>,
+}
+
+impl<T: Shared> Parts<T> {
+    /// Keeps the map, and maps nothing yet.
+    pub(crate) fn new(map: impl AsFd, entries: u32) -> io::Result<Self> {
+        let parts = (entries as usize).div_ceil(PART);
+        Ok(Self {
+            map: map.as_fd().try_clone_to_owned()?,
+            entries: entries as usize,
+            mapped: (0..parts).map(|_| OnceLock::new()).collect(),
+        })
+    }
+
+    /// An entry; `None` outside of the map, and where its part cannot be mapped.
+    pub(crate) fn get(&self, index: usize) -> Option<&T> {
+        let first = index / PART * PART;
+        let entries = self.entries.checked_sub(first)?.min(PART);
+        let part = self.mapped.get(index / PART)?;
+        let part = part.get_or_init(|| Mapping::part(&self.map, first, entries).ok());
+        part.as_ref()?.entries().get(index % PART)
+    }
+
+    /// Entries of the whole map.
+    pub(crate) fn len(&self) -> usize {
+        self.entries
+    }
+}
+
+/// Entries of a part: whole pages, whatever is in them.
+const PART: usize = 1 << 15;
 
 /// CPU time of a whole process, ns; `None` when there is no such process. The kernel lets anybody
 /// read this clock.

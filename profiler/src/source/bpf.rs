@@ -16,9 +16,9 @@ use profiler_common::{
 use recording::Detail;
 
 use super::object::{check_abi, object};
-use super::{CounterSource, Tables};
+use super::{ByThread, CounterSource, Tables};
 use crate::btf::Btf;
-use crate::sys::{Mapping, Shared};
+use crate::sys::{Mapping, Parts, Shared};
 use crate::{Hook, ProfilerError, privileges};
 
 /// What to load, and how large.
@@ -53,9 +53,9 @@ pub(crate) struct Bpf {
     label_clock: Mapping<LabelClock>,
     lives: Mapping<Lives>,
     only: Mapping<AtomicU64>,
-    segments: Mapping<SegmentSlot>,
+    segments: Parts<SegmentSlot>,
     splits: Mapping<SplitRow>,
-    starts: Mapping<StartSlot>,
+    starts: Parts<StartSlot>,
     targets: Mapping<TargetEntry>,
     times: Mapping<TimeRow>,
     unknowns: Mapping<UnknownEntry>,
@@ -95,9 +95,9 @@ impl Bpf {
             label_clock: mapping(&ebpf, map::LABEL_CLOCK, 1)?,
             lives: mapping(&ebpf, map::LIVES, 1)?,
             only: mapping(&ebpf, map::ONLY, ROWS.div_ceil(64))?,
-            segments: mapping(&ebpf, map::SEGMENTS, sizes.segments)?,
+            segments: parts(&ebpf, map::SEGMENTS, sizes.segments)?,
             splits: mapping(&ebpf, map::SPLITS, sizes.splits)?,
-            starts: mapping(&ebpf, map::STARTS, sizes.starts)?,
+            starts: parts(&ebpf, map::STARTS, sizes.starts)?,
             targets: mapping(&ebpf, map::TARGETS, sizes.targets)?,
             times: mapping(&ebpf, map::TIMES, sizes.times)?,
             unknowns: mapping(&ebpf, map::UNKNOWNS, UNKNOWN_ROWS)?,
@@ -123,9 +123,9 @@ impl CounterSource for Bpf {
             label_clock: &self.label_clock.entries()[0],
             lives: &self.lives.entries()[0],
             only: self.only.entries(),
-            segments: self.segments.entries(),
+            segments: ByThread::Mapped(&self.segments),
             splits: self.splits.entries(),
-            starts: self.starts.entries(),
+            starts: ByThread::Mapped(&self.starts),
             targets: self.targets.entries(),
             times: self.times.entries(),
             unknowns: self.unknowns.entries(),
@@ -398,6 +398,17 @@ fn mapping<T: Shared>(
         unreachable!("the object was built with an array map {name}");
     };
     Mapping::new(data.fd(), entries).map_err(|source| ProfilerError::Map { map: name, source })
+}
+
+fn parts<T: Shared>(
+    ebpf: &Ebpf,
+    name: &'static str,
+    entries: u32,
+) -> Result<Parts<T>, ProfilerError> {
+    let Some(Map::Array(data)) = ebpf.map(name) else {
+        unreachable!("the object was built with an array map {name}");
+    };
+    Parts::new(data.fd(), entries).map_err(|source| ProfilerError::Map { map: name, source })
 }
 
 fn map_bytes(ebpf: &Ebpf) -> u64 {

@@ -17,6 +17,8 @@ use profiler_common::{
     SplitRow, StartSlot, TARGETS_PER_ENTRY, TargetEntry, TimeRow, UnknownEntry, WaitRow,
 };
 
+use crate::sys::{Parts, Shared};
+
 /// The counters that the programs write, as shared memory.
 pub(crate) trait CounterSource: std::fmt::Debug + Send {
     /// The tables. Reading them costs no system call.
@@ -48,13 +50,51 @@ pub(crate) struct Tables<'a> {
     pub(crate) label_clock: &'a LabelClock,
     pub(crate) lives: &'a Lives,
     pub(crate) only: &'a [AtomicU64],
-    pub(crate) segments: &'a [SegmentSlot],
+    pub(crate) segments: ByThread<'a, SegmentSlot>,
     pub(crate) splits: &'a [SplitRow],
-    pub(crate) starts: &'a [StartSlot],
+    pub(crate) starts: ByThread<'a, StartSlot>,
     pub(crate) targets: &'a [TargetEntry],
     pub(crate) times: &'a [TimeRow],
     pub(crate) unknowns: &'a [UnknownEntry],
     pub(crate) waits: &'a [WaitRow],
+}
+
+/// A table with an entry for every thread id.
+#[derive(Debug)]
+pub(crate) enum ByThread<'a, T> {
+    /// In this process.
+    #[cfg(test)]
+    Here(&'a [T]),
+    /// In the kernel.
+    Mapped(&'a Parts<T>),
+}
+
+impl<T> Clone for ByThread<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for ByThread<'_, T> {}
+
+impl<'a, T: Shared> ByThread<'a, T> {
+    /// The entry of a thread; `None` outside of the table.
+    pub(crate) fn get(self, tid: u32) -> Option<&'a T> {
+        match self {
+            #[cfg(test)]
+            Self::Here(entries) => entries.get(tid as usize),
+            Self::Mapped(parts) => parts.get(tid as usize),
+        }
+    }
+
+    /// Ids that have an entry are below this.
+    pub(crate) fn len(self) -> usize {
+        match self {
+            #[cfg(test)]
+            Self::Here(entries) => entries.len(),
+            Self::Mapped(parts) => parts.len(),
+        }
+    }
 }
 
 impl<'a> Tables<'a> {

@@ -12,7 +12,7 @@ use profiler_common::{
     TargetEntry, TimeRow, UNKNOWN_ROWS, UnknownEntry, WAIT_ROWS, WaitRow, errno_slot, log2_bucket,
 };
 
-use super::{CounterSource, Tables};
+use super::{ByThread, CounterSource, Tables};
 use crate::snapshot::kind_of_row;
 
 /// Tables of a machine with [`CPUS`] CPUs.
@@ -128,9 +128,9 @@ impl CounterSource for Replay {
             label_clock: &self.label_clock,
             lives: &self.lives,
             only: &self.only,
-            segments: &self.segments,
+            segments: ByThread::Here(&self.segments),
             splits: &self.splits,
-            starts: &self.starts,
+            starts: ByThread::Here(&self.starts),
             targets: &self.targets,
             times: &self.times,
             unknowns: &self.unknowns,

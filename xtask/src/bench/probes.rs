@@ -163,11 +163,10 @@ fn measure_crowd(setting: &Setting, report: &mut Report) -> Result<()> {
         let (mut megabytes, mut attach) = (Vec::new(), Vec::new());
         for repetition in 0..CROWD_REPETITIONS {
             let (whyfast, cpu) = (&setting.whyfast, setting.client_cpu);
-            let mut attached = Attached::with(whyfast, cpu, "sched", pid, &options)?;
+            let attached = Attached::with(whyfast, cpu, "sched", pid, &options)?;
             workload.ns_per_call()?;
-            let profile = attached.close()?;
-            let resident = attached.peak_resident_bytes()?;
-            attached.end()?;
+            let resident = attached.resident_bytes()?;
+            let profile = attached.detach()?;
             let row = profile.calls.iter().find(|row| row.name == "getppid");
             let counted = row.map_or(0, |row| row.count);
             ensure!(

@@ -74,8 +74,7 @@ impl Attached {
         Ok(attached)
     }
 
-    /// Ends the window; the probes stay.
-    pub(crate) fn close(&mut self) -> Result<Profile> {
+    fn close(&mut self) -> Result<Profile> {
         self.send(Command::Close { quiet: false })?;
         self.wait_for(|message| match message {
             Message::ProfileDone(profile) => Some(*profile),
@@ -83,13 +82,13 @@ impl Attached {
         })
     }
 
-    /// The most memory that the profiler has had so far, bytes.
-    pub(crate) fn peak_resident_bytes(&self) -> Result<u64> {
+    /// The memory that the profiler has now, bytes.
+    pub(crate) fn resident_bytes(&self) -> Result<u64> {
         let path = format!("/proc/{}/status", self.child.pid());
         let status = std::fs::read_to_string(&path).with_context(|| format!("no {path}"))?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
         let kilobytes = line.and_then(|line| line.trim().strip_suffix(" kB"));
-        let kilobytes: u64 = kilobytes.context("no peak in the status")?.trim().parse()?;
+        let kilobytes: u64 = kilobytes.context("no VmRSS in the status")?.parse()?;
         Ok(kilobytes * 1024)
     }
 
@@ -100,8 +99,7 @@ impl Attached {
         Ok(profile)
     }
 
-    /// Takes the probes away.
-    pub(crate) fn end(mut self) -> Result<()> {
+    fn end(mut self) -> Result<()> {
         drop(self.stdin.take());
         let status = self.child.child.wait()?;
         ensure!(status.success(), "whyfast profile: {status}");
