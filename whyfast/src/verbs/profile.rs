@@ -159,16 +159,26 @@ fn describe_target(args: &ProfileArgs) -> String {
 /// The command was found while it was still this program, before its exec; one that has ended can
 /// no longer be asked for its name.
 fn name_command(profile: &mut Profile, pid: u32, args: &ProfileArgs) {
-    let name = args
+    let Some(name) = args
         .command
         .first()
-        .and_then(|program| Path::new(program).file_name());
-    if let Some(process) = profile
-        .processes
-        .iter_mut()
+        .and_then(|program| Path::new(program).file_name())
+    else {
+        return;
+    };
+    let name: String = name.to_string_lossy().chars().take(COMM_LENGTH).collect();
+    let process = profile.processes.iter_mut();
+    let Some(process) = process
+        .into_iter()
         .find(|process| process.pid == pid && process.ended)
-    {
-        process.comm = name.map(|name| name.to_string_lossy().chars().take(COMM_LENGTH).collect());
+    else {
+        return;
+    };
+    let before = process.comm.replace(name.clone());
+    for group in &mut profile.groups {
+        if group.comm == before && group.pid.is_none_or(|of| of == pid) {
+            group.comm = Some(name.clone());
+        }
     }
 }
 
