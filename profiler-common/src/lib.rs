@@ -14,6 +14,7 @@
     reason = "rows, slots and buckets are far below 2^32; `try_from` is not const"
 )]
 
+mod below;
 mod descriptor;
 mod events;
 mod flag;
@@ -22,7 +23,9 @@ mod kind;
 mod rows;
 mod sched;
 mod start;
+mod uring;
 
+pub use below::{BelowEvents, PORT_WORDS, PortWord, port_bit};
 pub use descriptor::{
     DESCRIPTOR_ENTRIES, DESCRIPTOR_LIMIT, DescriptorEntry, descriptor_index, descriptor_key,
     remembered,
@@ -52,9 +55,14 @@ pub use sched::{
     segment_ns, segment_state,
 };
 pub use start::{StartSlot, elapsed_ns, pack_start, start_row};
+pub use uring::{
+    URING_BUCKETS, URING_PROBES, URING_REPEATS, URING_ROWS, URING_SLOTS, URING_UNKNOWN_ROW,
+    UringRepeat, UringRow, UringSlot, may_repeat, pack_submission, repeat_entry, repeat_index,
+    repeat_key, repeat_opcode, request_hash, submission_age_ns, submission_opcode,
+};
 
 /// Version of everything in this crate; an object built from another one is refused.
-pub const ABI_VERSION: u32 = 2;
+pub const ABI_VERSION: u32 = 3;
 
 /// What precedes [`ABI_VERSION`] in the object file, so that it can be found without loading it.
 pub const ABI_MAGIC: [u8; 12] = *b"whyfast-abi:";
@@ -105,6 +113,16 @@ pub mod map {
     pub const UNKNOWNS: &str = "UNKNOWNS";
     /// Per CPU and waiting call: [`WaitRow`](crate::WaitRow).
     pub const WAITS: &str = "WAITS";
+    /// One entry: [`BelowEvents`](crate::BelowEvents).
+    pub const BELOW: &str = "BELOW";
+    /// Bit set: [`PortWord`](crate::PortWord).
+    pub const PORTS: &str = "PORTS";
+    /// Per CPU and operation: [`UringRow`](crate::UringRow).
+    pub const URINGS: &str = "URINGS";
+    /// Table: [`UringRepeat`](crate::UringRepeat).
+    pub const URING_REPEATS: &str = "URING_REPEATS";
+    /// Table: [`UringSlot`](crate::UringSlot).
+    pub const URING_SLOTS: &str = "URING_SLOTS";
 }
 
 /// Names of the globals that user space sets before it loads the object.
@@ -149,6 +167,18 @@ pub mod global {
     pub const INODE_SB: &str = "INODE_SB";
     /// `u32`: offset of `s_magic` in `struct super_block`.
     pub const SB_MAGIC: &str = "SB_MAGIC";
+    /// `u8`: whether operations of `io_uring` are timed.
+    pub const URING_TIMED: &str = "URING_TIMED";
+    /// `u32`: offset of `opcode` in `struct io_kiocb`.
+    pub const KIOCB_OPCODE: &str = "KIOCB_OPCODE";
+    /// `u32`: offset of `ctx` in `struct io_kiocb`.
+    pub const KIOCB_RING: &str = "KIOCB_RING";
+    /// `u32`: offset of `cqe.user_data` in `struct io_kiocb`.
+    pub const KIOCB_USER_DATA: &str = "KIOCB_USER_DATA";
+    /// `u32`: offset of `skc_num` in `struct sock_common`, with which `struct sock` begins.
+    pub const SOCK_NUM: &str = "SOCK_NUM";
+    /// `u32`: offset of `inet_sport` in `struct inet_sock`, which begins with a `struct sock`.
+    pub const INET_SPORT: &str = "INET_SPORT";
 }
 
 /// Names of the programs in the object.
@@ -211,6 +241,20 @@ pub mod program {
     pub const PROCESS_EXEC: &str = "process_exec";
     /// On `sched_process_exit`.
     pub const PROCESS_EXIT: &str = "process_exit";
+    /// On `io_uring_submit_req`, before Linux 6.5 `io_uring_submit_sqe`.
+    pub const URING_SUBMIT: &str = "uring_submit";
+    /// On `io_uring_complete` where its last argument is the completion: Linux 6.15 and later.
+    pub const URING_COMPLETE: &str = "uring_complete";
+    /// On `io_uring_complete` where user data and result are arguments of their own: before.
+    pub const URING_COMPLETE_RESULT: &str = "uring_complete_result";
+    /// On `io_uring_cqe_overflow`.
+    pub const URING_OVERFLOW: &str = "uring_overflow";
+    /// On `tcp_retransmit_skb`.
+    pub const TCP_RETRANSMIT: &str = "tcp_retransmit";
+    /// On `tcp_send_reset`.
+    pub const TCP_RESET_SENT: &str = "tcp_reset_sent";
+    /// On `tcp_receive_reset`.
+    pub const TCP_RESET_RECEIVED: &str = "tcp_reset_received";
 }
 
 const _: () = assert!(size_of::<AbiStamp>() == 16);

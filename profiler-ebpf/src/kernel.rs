@@ -10,7 +10,7 @@ use core::{
 };
 
 use aya_ebpf::{
-    Global,
+    EbpfContext as _, Global,
     helpers::bpf_probe_read_kernel,
     helpers::generated::{
         bpf_get_current_task_btf, bpf_get_smp_processor_id, bpf_ktime_get_ns, bpf_task_pt_regs,
@@ -20,8 +20,8 @@ use aya_ebpf::{
 use profiler_common::{ABI_MAGIC, ABI_VERSION, AbiStamp, CALL_KINDS, Kind, ROWS};
 
 use crate::maps::{
-    FDT_FD, FDT_MAX_FDS, FILES_FDT, SIGNAL_LIVE, TASK_FILES, TASK_PID, TASK_SIGNAL, TASK_STATUS,
-    TASK_TGID,
+    FDT_FD, FDT_MAX_FDS, FILES_FDT, INET_SPORT, KIOCB_OPCODE, KIOCB_RING, KIOCB_USER_DATA, LOOK_UP,
+    SIGNAL_LIVE, SOCK_NUM, TASK_FILES, TASK_PID, TASK_SIGNAL, TASK_STATUS, TASK_TGID,
 };
 
 /// A `struct task_struct`.
@@ -117,6 +117,99 @@ impl Object {
         // SAFETY: the helper checks the address; every `T` here is an integer.
         unsafe { bpf_probe_read_kernel(self.0.wrapping_add(offset) as *const T) }.ok()
     }
+}
+
+/// A `struct io_kiocb`: a request of `io_uring`.
+#[derive(Clone, Copy)]
+pub(crate) struct Request(*const u8);
+
+impl Request {
+    /// The `n`th argument of a tracepoint, which must be a `struct io_kiocb *`.
+    #[inline(always)]
+    pub(crate) fn argument(ctx: &BtfTracePointContext, n: usize) -> Self {
+        Self(ctx.arg(n))
+    }
+
+    /// What it does.
+    #[inline(always)]
+    pub(crate) fn opcode(self) -> u8 {
+        read(self.0, &KIOCB_OPCODE)
+    }
+
+    /// The address of its ring.
+    #[inline(always)]
+    pub(crate) fn ring(self) -> u64 {
+        // Not a load: of what the verifier knows to be an address no hash may be made.
+        Object(self.0 as u64).copy(&KIOCB_RING).unwrap_or(0)
+    }
+
+    /// What the program knows it by.
+    #[inline(always)]
+    pub(crate) fn user_data(self) -> u64 {
+        read(self.0, &KIOCB_USER_DATA)
+    }
+}
+
+/// A `struct io_uring_cqe`.
+#[derive(Clone, Copy)]
+pub(crate) struct Cqe(*const u8);
+
+impl Cqe {
+    /// The `n`th argument of a tracepoint, which must be a `struct io_uring_cqe *`.
+    #[inline(always)]
+    pub(crate) fn argument(ctx: &BtfTracePointContext, n: usize) -> Self {
+        Self(ctx.arg(n))
+    }
+
+    /// What the program knows the request by.
+    #[inline(always)]
+    pub(crate) fn user_data(self) -> u64 {
+        // SAFETY: the verifier vouches for the pointer; the layout is part of the user ABI.
+        unsafe { self.0.cast::<u64>().read() }
+    }
+
+    /// The result.
+    #[inline(always)]
+    pub(crate) fn result(self) -> i32 {
+        // SAFETY: as above.
+        unsafe { self.0.add(CQE_RES).cast::<i32>().read() }
+    }
+}
+
+/// The local port of the `struct sock` that the `n`th argument of a tracepoint points at; `None`
+/// where it is null.
+#[inline(always)]
+pub(crate) fn local_port(ctx: &BtfTracePointContext, n: usize) -> Option<u16> {
+    let sock: *const u8 = ctx.arg(n);
+    if sock.is_null() {
+        return None;
+    }
+    let port: u16 = read(sock, &SOCK_NUM);
+    if port != 0 {
+        return Some(port);
+    }
+    // It has given up its port, and the last segments that it sends still come from there. Only what
+    // was a whole socket gets here. Not a load: to the verifier it is no `struct inet_sock`.
+    if LOOK_UP.load() == 0 {
+        return None;
+    }
+    let port: u16 = Object(sock as u64).copy(&INET_SPORT)?;
+    Some(u16::from_be(port))
+}
+
+/// The `n`th argument of a tracepoint as a number, also where it is an address: the verifier lets
+/// nobody calculate with those.
+#[inline(always)]
+pub(crate) fn argument_bits(ctx: &BtfTracePointContext, n: usize) -> u64 {
+    Object(ctx.as_ptr() as u64)
+        .copy_at(n as u64 * 8)
+        .unwrap_or(0)
+}
+
+/// The opcode of the request at an address.
+#[inline(always)]
+pub(crate) fn opcode_at(request: u64) -> Option<u8> {
+    Object(request).copy(&KIOCB_OPCODE)
 }
 
 /// A `struct pt_regs` of x86-64.
@@ -283,6 +376,9 @@ const PT_REGS_AX: usize = 80;
 const PT_REGS_ORIG_AX: usize = 120;
 /// `di`, `si`, `dx`, `r10`.
 const PT_REGS_ARGUMENTS: [usize; 4] = [112, 104, 96, 56];
+
+/// `struct io_uring_cqe` of include/uapi/linux/io_uring.h.
+const CQE_RES: usize = 8;
 
 static CALL_KINDS_TABLE: [u8; ROWS as usize] = CALL_KINDS;
 

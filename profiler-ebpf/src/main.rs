@@ -39,6 +39,10 @@ mod maps;
 mod programs;
 #[cfg(target_arch = "bpf")]
 mod sched;
+#[cfg(target_arch = "bpf")]
+mod tcp;
+#[cfg(target_arch = "bpf")]
+mod uring;
 
 #[cfg(not(target_arch = "bpf"))]
 fn main() {}

@@ -7,9 +7,10 @@
 
 use aya_ebpf::{Global, bindings::BPF_F_MMAPABLE, macros::map, maps::Array};
 use profiler_common::{
-    CountRow, CpuRow, DESCRIPTOR_ENTRIES, DescriptorEntry, EndRow, ErrnoRow, Events, GROUP_NONE,
-    GroupEntry, LabelClock, Lives, ROWS, SegmentSlot, SplitRow, StartSlot, TargetEntry, TimeRow,
-    UNKNOWN_ROWS, UnknownEntry, WaitRow,
+    BelowEvents, CountRow, CpuRow, DESCRIPTOR_ENTRIES, DescriptorEntry, EndRow, ErrnoRow, Events,
+    GROUP_NONE, GroupEntry, LabelClock, Lives, PORT_WORDS, PortWord, ROWS, SegmentSlot, SplitRow,
+    StartSlot, TargetEntry, TimeRow, UNKNOWN_ROWS, UnknownEntry, UringRepeat, UringRow, UringSlot,
+    WaitRow,
 };
 
 /// Per CPU and row; capacity: possible CPUs * rows.
@@ -65,6 +66,21 @@ pub(crate) static UNKNOWNS: Array<UnknownEntry> =
 /// Per CPU and waiting call; capacity: possible CPUs * waiting calls.
 #[map]
 pub(crate) static WAITS: Array<WaitRow> = Array::with_max_entries(1, BPF_F_MMAPABLE);
+/// Rare events below the calls.
+#[map]
+pub(crate) static BELOW: Array<BelowEvents> = Array::with_max_entries(1, BPF_F_MMAPABLE);
+/// Bit set of the ports that the target listens on.
+#[map]
+pub(crate) static PORTS: Array<PortWord> = Array::with_max_entries(PORT_WORDS, BPF_F_MMAPABLE);
+/// Per CPU and operation; capacity: possible CPUs * operations.
+#[map]
+pub(crate) static URINGS: Array<UringRow> = Array::with_max_entries(1, BPF_F_MMAPABLE);
+/// What may complete more than once. Only the programs read it.
+#[map]
+pub(crate) static URING_REPEATS: Array<UringRepeat> = Array::with_max_entries(1, 0);
+/// Requests in flight; capacity: all entries, or 1 below detail `times`. Only the programs read it.
+#[map]
+pub(crate) static URING_SLOTS: Array<UringSlot> = Array::with_max_entries(1, 0);
 
 /// Whether children of a target become targets.
 #[unsafe(no_mangle)]
@@ -72,13 +88,16 @@ pub(crate) static FOLLOW: Global<u8> = Global::new(0);
 /// What calls are grouped by.
 #[unsafe(no_mangle)]
 pub(crate) static GROUP_BY: Global<u8> = Global::new(GROUP_NONE);
-/// Whether descriptors may be looked up in the kernel's tables, which a kernel that is locked down
+/// Whether descriptors and ports may be looked up in the kernel's tables, which a kernel that is locked down
 /// for confidentiality forbids.
 #[unsafe(no_mangle)]
 pub(crate) static LOOK_UP: Global<u8> = Global::new(1);
 /// Whether only the rows in [`ONLY`] are counted.
 #[unsafe(no_mangle)]
 pub(crate) static FILTERED: Global<u8> = Global::new(0);
+/// Whether operations of `io_uring` are timed.
+#[unsafe(no_mangle)]
+pub(crate) static URING_TIMED: Global<u8> = Global::new(0);
 /// Entries of [`UNKNOWNS`] that may be used.
 #[unsafe(no_mangle)]
 pub(crate) static UNKNOWN_LIMIT: Global<u32> = Global::new(UNKNOWN_ROWS);
@@ -131,3 +150,18 @@ pub(crate) static INODE_SB: Global<u32> = Global::new(0);
 /// `super_block.s_magic`.
 #[unsafe(no_mangle)]
 pub(crate) static SB_MAGIC: Global<u32> = Global::new(0);
+/// `sock_common.skc_num`.
+#[unsafe(no_mangle)]
+pub(crate) static SOCK_NUM: Global<u32> = Global::new(0);
+/// `inet_sock.inet_sport`.
+#[unsafe(no_mangle)]
+pub(crate) static INET_SPORT: Global<u32> = Global::new(0);
+/// `io_kiocb.opcode`.
+#[unsafe(no_mangle)]
+pub(crate) static KIOCB_OPCODE: Global<u32> = Global::new(0);
+/// `io_kiocb.ctx`.
+#[unsafe(no_mangle)]
+pub(crate) static KIOCB_RING: Global<u32> = Global::new(0);
+/// `io_kiocb.cqe.user_data`.
+#[unsafe(no_mangle)]
+pub(crate) static KIOCB_USER_DATA: Global<u32> = Global::new(0);

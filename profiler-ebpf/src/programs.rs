@@ -7,7 +7,7 @@ use aya_ebpf::{macros::btf_tracepoint, programs::BtfTracePointContext};
 
 use crate::{
     call::{self, Level},
-    interrupt, lifecycle, sched,
+    interrupt, lifecycle, sched, tcp, uring,
 };
 
 /// Detail `counts`: all from the exit of a call, which every call has that returns, refused ones
@@ -167,4 +167,53 @@ interrupts! {
     call_in "call_function_entry", call_out "call_function_exit";
     call1_in "call_function_single_entry", call1_out "call_function_single_exit";
     work_in "irq_work_entry", work_out "irq_work_exit";
+}
+
+/// Requests of `io_uring` that begin. Loaded for the tracepoint that the kernel has.
+#[btf_tracepoint(function = "io_uring_submit_req")]
+fn uring_submit(ctx: BtfTracePointContext) -> i32 {
+    uring::submit(&ctx);
+    0
+}
+
+/// Completions of `io_uring`, passed as what the program will read.
+#[btf_tracepoint(function = "io_uring_complete")]
+fn uring_complete(ctx: BtfTracePointContext) -> i32 {
+    uring::complete(&ctx, uring::Completion::whole(&ctx));
+    0
+}
+
+/// Completions of `io_uring`, passed in pieces.
+#[btf_tracepoint(function = "io_uring_complete")]
+fn uring_complete_result(ctx: BtfTracePointContext) -> i32 {
+    uring::complete(&ctx, uring::Completion::pieces(&ctx));
+    0
+}
+
+/// Completions of `io_uring` without a place in the queue.
+#[btf_tracepoint(function = "io_uring_cqe_overflow")]
+fn uring_overflow(_ctx: BtfTracePointContext) -> i32 {
+    uring::overflow();
+    0
+}
+
+/// Segments that are sent again.
+#[btf_tracepoint(function = "tcp_retransmit_skb")]
+fn tcp_retransmit(ctx: BtfTracePointContext) -> i32 {
+    tcp::count(&ctx, |events| &events.tcp_retransmits);
+    0
+}
+
+/// Resets that are sent.
+#[btf_tracepoint(function = "tcp_send_reset")]
+fn tcp_reset_sent(ctx: BtfTracePointContext) -> i32 {
+    tcp::count(&ctx, |events| &events.tcp_resets_sent);
+    0
+}
+
+/// Resets that are received.
+#[btf_tracepoint(function = "tcp_receive_reset")]
+fn tcp_reset_received(ctx: BtfTracePointContext) -> i32 {
+    tcp::count(&ctx, |events| &events.tcp_resets_received);
+    0
 }

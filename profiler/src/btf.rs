@@ -92,6 +92,27 @@ impl<'a> Btf<'a> {
             })
     }
 
+    /// How many arguments a tracepoint hands to its programs; `None` where there is no such tracepoint.
+    pub(crate) fn tracepoint_arguments(&self, name: &str) -> Option<u32> {
+        let name = format!("btf_trace_{name}");
+        let id = (1..=self.starts.len())
+            .filter_map(|id| u32::try_from(id).ok())
+            .find(|&id| {
+                self.header(id).is_some_and(|header| {
+                    header.kind() == KIND_TYPEDEF && self.string(header.name) == name.as_bytes()
+                })
+            })?;
+        let pointer = self.header(self.resolve(id)?)?;
+        if pointer.kind() != KIND_PTR {
+            return None;
+        }
+        let function = self.header(self.resolve(pointer.size_or_type)?)?;
+        // The first one is the kernel's own.
+        (function.kind() == KIND_FUNC_PROTO)
+            .then(|| function.vlen().checked_sub(1))
+            .flatten()
+    }
+
     fn walk(&self, structure: u32, path: &[&str], size: u32) -> Option<u32> {
         let (name, rest) = path.split_first()?;
         let (offset, member) = self.member(structure, name, MAX_DEPTH)?;
@@ -285,9 +306,10 @@ mod tests {
     use super::*;
 
     /// A blob with `struct task { int pid; struct { int tgid; } ; u32 status; }`, where `u32` is a
-    /// typedef of `int`, in which `tgid` is at bit 64 and `status` at bit 96.
+    /// typedef of `int`, in which `tgid` is at bit 64 and `status` at bit 96; and with a tracepoint
+    /// `fork` of two arguments.
     fn blob() -> Vec<u8> {
-        let strings = b"\0int\0task\0pid\0tgid\0status\0u32\0";
+        let strings = b"\0int\0task\0pid\0tgid\0status\0u32\0btf_trace_fork\0";
         let name = |wanted: &str| {
             let at = strings
                 .windows(wanted.len() + 2)
@@ -313,6 +335,12 @@ mod tests {
             &[name("pid"), 1, 0],
             &[0, 3, 64],
             &[name("status"), 2, 96],
+            // 5: pointer to a function of three integers
+            &[0, KIND_PTR << 24, 6],
+            &[0, KIND_FUNC_PROTO << 24 | 3, 0],
+            &[0, 1, 0, 1, 0, 1],
+            // 7: typedef btf_trace_fork
+            &[name("btf_trace_fork"), KIND_TYPEDEF << 24, 5],
         ]
         .concat();
         let types: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
@@ -350,6 +378,15 @@ mod tests {
         }
     }
 
+    /// Arguments of a tracepoint are counted; other types are none.
+    #[test]
+    fn counts_arguments_of_tracepoints() {
+        let blob = blob();
+        let btf = Btf::parse(&blob).unwrap();
+        assert_eq!(btf.tracepoint_arguments("fork"), Some(2));
+        assert_eq!(btf.tracepoint_arguments("exec"), None);
+    }
+
     /// Something that is not BTF is refused.
     #[test]
     fn refuses_other_bytes() {
@@ -360,7 +397,7 @@ mod tests {
     proptest! {
         /// No damage makes the reader panic or run away.
         #[test]
-        fn survives_damage(at in 0_usize..200, byte: u8, cut in 0_usize..200) {
+        fn survives_damage(at in 0_usize..300, byte: u8, cut in 0_usize..300) {
             let mut blob = blob();
             let length = blob.len();
             blob[at % length] = byte;
@@ -368,6 +405,7 @@ mod tests {
             if let Ok(btf) = Btf::parse(&blob) {
                 let _found = btf.field_offset("task", &["status"], 4);
                 let _found = btf.field_offset("task", &["tgid", "tgid"], 4);
+                let _found = btf.tracepoint_arguments("fork");
             }
         }
     }

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use recording::{
-    Calibration, Detail, Group, GroupBy, NotMeasured, OwnCost, Profile, ProfileSlice,
+    Calibration, Detail, Group, GroupBy, IoUring, NotMeasured, OwnCost, Profile, ProfileSlice,
     ProfiledProcess, Warning, Window,
 };
 
+use crate::below::{self, BelowWindow};
 use crate::cpus::KernelClocks;
 use crate::delta::{Delta, RowNames};
 use crate::groups::{GroupCopy, GroupEdge};
@@ -55,6 +56,7 @@ pub(crate) struct ClosedWindow {
     pub(crate) reader_cpu_ns: u64,
     pub(crate) map_bytes: u64,
     pub(crate) attach_ns: u64,
+    pub(crate) below: BelowWindow,
 }
 
 impl ClosedWindow {
@@ -93,7 +95,7 @@ impl ClosedWindow {
             cost: self.cost(&delta, states.as_ref()),
             ended_early: None,
             not_measured: self.not_measured(),
-            warnings: self.warnings(&delta),
+            warnings: self.warnings(),
             cpus: states.as_ref().map(|states| {
                 let (from, to) = (&self.start.clocks, &self.end.clocks);
                 let steal_ns = to.steal_since(from, &self.cpus);
@@ -102,6 +104,9 @@ impl ClosedWindow {
             threads: states.map(|states| states.threads),
             grouped_by: self.group_by,
             groups: self.groups(names),
+            io_uring: self.uring(),
+            network: self.below.network(start, end, &self.missing),
+            hardware: self.below.hardware,
             processes: self.processes,
             in_flight_at_start: self.in_flight_at_start.calls,
             in_flight_at_end: self.in_flight_at_end.calls,
@@ -149,6 +154,11 @@ impl ClosedWindow {
         crate::groups::between(&from, &to, by, self.detail, names, known, process_of)
     }
 
+    fn uring(&self) -> Option<IoUring> {
+        let (start, end) = (&self.start.snapshot, &self.end.snapshot);
+        below::io_uring(self.detail, start, end, &self.missing)
+    }
+
     fn cost(&self, delta: &Delta, states: Option<&StatesDelta>) -> OwnCost {
         let calls = delta.count();
         let switches = states.map_or(0, StatesDelta::switches);
@@ -162,6 +172,7 @@ impl ClosedWindow {
             map_bytes: self.map_bytes,
             attach_ns: self.attach_ns,
             sched_events: states.map_or(0, |states| states.events),
+            uring_events: self.uring().as_ref().map_or(0, below::uring_events),
             calibration: self.calibration,
             target_ns_estimate: self.calibration.map(|calibration| {
                 let per_switch = calibration.probe_ns_per_switch.unwrap_or(0.0);
@@ -195,12 +206,18 @@ impl ClosedWindow {
                 None,
             ));
         }
-        if !self.missing.is_empty() {
+        let interrupts: Vec<&str> = self
+            .missing
+            .iter()
+            .map(String::as_str)
+            .filter(|tracepoint| !below::is_below(tracepoint))
+            .collect();
+        if !interrupts.is_empty() {
             not_measured.push(missing(
                 "some interrupts and page faults",
                 &format!(
                     "this kernel has no tracepoint {}: their time is in what they interrupted",
-                    self.missing.join(", ")
+                    interrupts.join(", ")
                 ),
                 None,
             ));
@@ -221,25 +238,17 @@ impl ClosedWindow {
                 Some("run with sudo"),
             ));
         }
+        not_measured.extend(self.below.not_measured(&self.missing));
         not_measured
     }
 
-    fn warnings(&self, delta: &Delta) -> Vec<Warning> {
+    fn warnings(&self) -> Vec<Warning> {
         let mut warnings = Vec::new();
         if !self.was_quiet {
             warnings.push(Warning {
                 code: "not_quiet".into(),
                 text: "the target went on making system calls for a second at an edge of the \
                        window: calls of other work are in the counts"
-                    .into(),
-            });
-        }
-        let io_uring_threads = self.in_flight_at_start.io_uring || self.in_flight_at_end.io_uring;
-        if io_uring_threads || delta.calls.contains_key(&IO_URING_ENTER) {
-            warnings.push(Warning {
-                code: "io_uring".into(),
-                text: "the target uses io_uring: operations that it submits that way are not \
-                       system calls and are not counted"
                     .into(),
             });
         }
@@ -284,6 +293,3 @@ fn whole(ns: f64) -> u64 {
 fn copy_ns(snapshot: &Snapshot) -> u64 {
     snapshot.end_ns.saturating_sub(snapshot.start_ns)
 }
-
-/// The same number in every table: arch/x86/entry/syscalls, include/uapi/asm-generic/unistd.h.
-const IO_URING_ENTER: u32 = 426;

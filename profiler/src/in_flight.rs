@@ -19,8 +19,6 @@ pub(crate) struct InFlight {
     pub(crate) calls: Vec<InFlightCall>,
     /// Whether the kernel did not let us see the calls of some threads.
     pub(crate) hidden: bool,
-    /// Whether the kernel runs threads of `io_uring` for a process.
-    pub(crate) io_uring: bool,
 }
 
 impl InFlight {
@@ -70,10 +68,7 @@ impl InFlight {
     fn current_call(&mut self, pid: u32, tid: u32) -> Option<(u32, [u64; 2])> {
         match CurrentCall::of(pid, tid) {
             // What looks like the call of such a thread is the one that made it.
-            CurrentCall::In { .. } if processes::is_kernel_made(pid, tid) => {
-                self.io_uring = true;
-                None
-            }
+            CurrentCall::In { .. } if processes::is_kernel_made(pid, tid) => None,
             CurrentCall::In { nr, arguments } => Some((nr, arguments)),
             CurrentCall::Outside | CurrentCall::Running | CurrentCall::Gone => None,
             CurrentCall::Hidden => {

@@ -26,6 +26,7 @@
 #![warn(missing_docs)]
 #![deny(unsafe_code)]
 
+mod below;
 mod btf;
 mod calibration;
 mod cgroup;
@@ -36,7 +37,10 @@ mod delta;
 mod error;
 mod first_states;
 mod groups;
+mod hardware;
 mod in_flight;
+mod listen_limit;
+mod network;
 mod privileges;
 mod processes;
 mod session;
@@ -48,6 +52,7 @@ mod sys;
 mod target;
 mod tracked;
 mod unit;
+mod uring;
 
 pub use btf::BtfError;
 pub use config::{Config, Hook, Limits};

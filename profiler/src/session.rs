@@ -11,6 +11,7 @@ use recording::{Abi, Calibration, Detail, Profile, ProfileSlice};
 use rustix::thread::CapabilitySet;
 use rustix::time::{ClockId, clock_gettime};
 
+use crate::below::Below;
 use crate::calibration::Bare;
 use crate::closed_window::{ClosedWindow, Edge, slice_between};
 use crate::cpus::{self, KernelClocks};
@@ -36,6 +37,7 @@ pub struct Session {
     calibration: Option<Calibration>,
     attach_ns: u64,
     last_events: (u64, u64),
+    below: Below,
 }
 
 #[derive(Debug)]
@@ -69,6 +71,12 @@ impl Session {
         first_states::start_label_clock(&session.source.tables(), clock_ns());
         session.calibration = bare.map(|bare| session.calibrate(&bare));
         session.begin(&roots)?;
+        session.below = Below::attach(
+            session.config.detail,
+            session.config.follow,
+            &session.tracked.alive(),
+            &session.source.tables(),
+        );
         session.attach_ns = duration_ns(begun.elapsed());
         Ok(session)
     }
@@ -82,6 +90,7 @@ impl Session {
             calibration: None,
             attach_ns: 0,
             last_events: (0, 0),
+            below: Below::default(),
         }
     }
 
@@ -102,6 +111,8 @@ impl Session {
         if self.config.detail >= Detail::Sched {
             cpus::visit(&cpus);
         }
+        let pids = self.tracked.alive();
+        self.below.begin_window(&pids, &self.source.tables());
         let (snapshot, was_quiet) = self.snapshot_when(quiet);
         let last = snapshot.clone();
         let at_ns = snapshot.end_ns;
@@ -125,6 +136,7 @@ impl Session {
     /// the name of one that ends unseen is not known.
     pub fn tick(&mut self) {
         self.rescan_open_ended();
+        self.below.tick();
         self.take_events();
     }
 
@@ -167,6 +179,7 @@ impl Session {
         let (end, was_quiet) = self.snapshot_when(quiet);
         let end = self.edge(end);
         let own_cpu_ns = own_cpu_ns();
+        let below = self.below.end_window();
         self.tick();
         let in_flight_at_end = self.in_flight();
         let alive = self.tracked.alive();
@@ -193,6 +206,7 @@ impl Session {
             reader_cpu_ns: own_cpu_ns.saturating_sub(window.own_cpu_ns),
             map_bytes: self.source.map_bytes(),
             attach_ns: self.attach_ns,
+            below,
         };
         Ok(closed.into_profile(&row_names(&self.source.tables())))
     }

@@ -14,7 +14,9 @@ use profiler_common::{
 };
 use recording::CallObject;
 
+use crate::network::TcpCounters;
 use crate::source::Tables;
+use crate::uring::UringCounters;
 
 /// The counters at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -26,6 +28,8 @@ pub(crate) struct Snapshot {
     /// Rows with a call.
     pub(crate) calls: BTreeMap<u32, CallCounters>,
     pub(crate) events: EventCounters,
+    pub(crate) uring: UringCounters,
+    pub(crate) tcp: TcpCounters,
 }
 
 /// Counters of one row.
@@ -96,13 +100,15 @@ impl Snapshot {
             start_ns,
             calls,
             events: EventCounters::copy(tables, recursion_misses),
+            uring: UringCounters::copy(tables),
+            tcp: TcpCounters::copy(tables.below),
             end_ns: clock(),
         }
     }
 
     /// Whether nothing happened between two copies.
     pub(crate) fn same_counters(&self, other: &Self) -> bool {
-        self.calls == other.calls
+        self.calls == other.calls && self.uring == other.uring
     }
 }
 

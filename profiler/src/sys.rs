@@ -11,8 +11,9 @@ use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 
 use profiler_common::{
-    CountRow, CpuRow, EndRow, ErrnoRow, Events, GroupEntry, LabelClock, Lives, SegmentSlot,
-    SplitRow, StartSlot, TargetEntry, TimeRow, UnknownEntry, WaitRow,
+    BelowEvents, CountRow, CpuRow, EndRow, ErrnoRow, Events, GroupEntry, LabelClock, Lives,
+    PortWord, SegmentSlot, SplitRow, StartSlot, TargetEntry, TimeRow, UnknownEntry, UringRow,
+    WaitRow,
 };
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 
@@ -56,6 +57,12 @@ unsafe impl Shared for TimeRow {}
 unsafe impl Shared for UnknownEntry {}
 // SAFETY: as above.
 unsafe impl Shared for WaitRow {}
+// SAFETY: as above.
+unsafe impl Shared for BelowEvents {}
+// SAFETY: as above.
+unsafe impl Shared for PortWord {}
+// SAFETY: as above.
+unsafe impl Shared for UringRow {}
 
 /// The entries of an array map, mapped into this process.
 #[derive(Debug)]

@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod below;
 mod compare;
 mod errno;
 pub mod exit_code;
@@ -23,6 +24,10 @@ mod syscall;
 mod thread_time;
 pub mod wire;
 
+pub use below::{
+    Hardware, HardwareCount, HardwareThread, IoUring, ListenQueue, Network, NetworkNamespace,
+    UringOperation, uring_operation_name,
+};
 pub use compare::{
     Arm, ArmKind, Comparison, ConfigFile, Gate, GateStatus, Probes, Protocol, ResponseShape, Round,
     Scenario, ServerCpu, Setting, Verdict, VerdictWord,

@@ -6,8 +6,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Abi, Calibration, CallObject, CallTime, CpuView, Family, Group, GroupBy, Log2Histogram,
-    NotMeasured, ThreadTime, Warning, Window,
+    Abi, Calibration, CallObject, CallTime, CpuView, Family, Group, GroupBy, Hardware, IoUring,
+    Log2Histogram, Network, NotMeasured, ThreadTime, Warning, Window,
 };
 
 /// How much is probed; each level includes the ones before it.
@@ -71,6 +71,15 @@ pub struct Profile {
     /// The calls by process, thread or name, busiest first.
     #[serde(default)]
     pub groups: Vec<Group>,
+    /// What the target did through `io_uring`; `null` where it was not measured.
+    #[serde(default)]
+    pub io_uring: Option<IoUring>,
+    /// The network as the target's listening sockets saw it; `null` where it was not measured.
+    #[serde(default)]
+    pub network: Option<Network>,
+    /// Counters of the hardware; `null` below detail `times` and where the machine has none.
+    #[serde(default)]
+    pub hardware: Option<Hardware>,
     /// What was not measured, and why.
     pub not_measured: Vec<NotMeasured>,
     /// What the reader has to know.
@@ -99,6 +108,9 @@ impl Profile {
             cpus: None,
             grouped_by: None,
             groups: Vec::new(),
+            io_uring: None,
+            network: None,
+            hardware: None,
             not_measured: Vec::new(),
             warnings: Vec::new(),
         }
@@ -320,6 +332,10 @@ pub struct OwnCost {
     /// the window; 0 below detail `sched`.
     #[serde(default)]
     pub sched_events: u64,
+    /// Runs of our programs on operations of `io_uring` of the target during the window: one per
+    /// submission, one per completion. Not part of `target_ns_estimate`.
+    #[serde(default)]
+    pub uring_events: u64,
     /// What one run costs here; `null` where it was not calibrated.
     #[serde(default)]
     pub calibration: Option<Calibration>,

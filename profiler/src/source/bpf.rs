@@ -9,14 +9,15 @@ use aya::maps::Map;
 use aya::programs::{Program, ProgramError};
 use aya::{Ebpf, EbpfError, EbpfLoader, Endianness};
 use profiler_common::{
-    CountRow, CpuRow, EndRow, ErrnoRow, Events, GROUP_ENTRIES, GROUP_NONE, GroupEntry, LabelClock,
-    Lives, ROWS, SegmentSlot, SplitRow, StartSlot, TARGETS_PER_ENTRY, TargetEntry, TimeRow,
-    UNKNOWN_ROWS, UnknownEntry, WAIT_ROWS, WaitRow, global, map, program,
+    BelowEvents, CountRow, CpuRow, EndRow, ErrnoRow, Events, GROUP_ENTRIES, GROUP_NONE, GroupEntry,
+    LabelClock, Lives, PORT_WORDS, PortWord, ROWS, SegmentSlot, SplitRow, StartSlot,
+    TARGETS_PER_ENTRY, TargetEntry, TimeRow, UNKNOWN_ROWS, URING_REPEATS, URING_ROWS, URING_SLOTS,
+    UnknownEntry, UringRow, WAIT_ROWS, WaitRow, global, map, program,
 };
 use recording::Detail;
 
 use super::object::{check_abi, object};
-use super::{ByThread, CounterSource, Tables};
+use super::{ByThread, CounterSource, Tables, below};
 use crate::btf::Btf;
 use crate::sys::{Mapping, Parts, Shared};
 use crate::{Hook, ProfilerError, privileges};
@@ -60,6 +61,9 @@ pub(crate) struct Bpf {
     times: Mapping<TimeRow>,
     unknowns: Mapping<UnknownEntry>,
     waits: Mapping<WaitRow>,
+    below: Mapping<BelowEvents>,
+    ports: Mapping<PortWord>,
+    urings: Mapping<UringRow>,
     map_bytes: u64,
     programs: Vec<RawFd>,
     missing: Vec<String>,
@@ -102,6 +106,9 @@ impl Bpf {
             times: mapping(&ebpf, map::TIMES, sizes.times)?,
             unknowns: mapping(&ebpf, map::UNKNOWNS, UNKNOWN_ROWS)?,
             waits: mapping(&ebpf, map::WAITS, sizes.waits)?,
+            below: mapping(&ebpf, map::BELOW, 1)?,
+            ports: mapping(&ebpf, map::PORTS, PORT_WORDS)?,
+            urings: mapping(&ebpf, map::URINGS, sizes.urings)?,
             map_bytes: map_bytes(&ebpf),
             programs,
             missing,
@@ -130,6 +137,9 @@ impl CounterSource for Bpf {
             times: self.times.entries(),
             unknowns: self.unknowns.entries(),
             waits: self.waits.entries(),
+            below: &self.below.entries()[0],
+            ports: self.ports.entries(),
+            urings: self.urings.entries(),
         }
     }
 
@@ -154,13 +164,13 @@ impl CounterSource for Bpf {
 }
 
 /// Offsets of the fields that the programs read.
-struct Offsets([(&'static str, u32); 15]);
+struct Offsets(Vec<(&'static str, u32)>);
 
 impl Offsets {
     fn find(btf: &Btf<'_>) -> Result<Self, ProfilerError> {
         let task = |path: &[&str], size| btf.field_offset("task_struct", path, size);
         let field = |structure, path: &[&str], size| btf.field_offset(structure, path, size);
-        Ok(Self([
+        let mut offsets = vec![
             (global::TASK_TGID, task(&["tgid"], 4)?),
             (global::TASK_PID, task(&["pid"], 4)?),
             (global::TASK_STATUS, task(&["thread_info", "status"], 4)?),
@@ -185,7 +195,9 @@ impl Offsets {
             (global::INODE_MODE, field("inode", &["i_mode"], 2)?),
             (global::INODE_SB, field("inode", &["i_sb"], 8)?),
             (global::SB_MAGIC, field("super_block", &["s_magic"], 8)?),
-        ]))
+        ];
+        offsets.extend(below::offsets(btf));
+        Ok(Self(offsets))
     }
 }
 
@@ -200,6 +212,8 @@ struct Sizes {
     targets: u32,
     times: u32,
     waits: u32,
+    urings: u32,
+    uring_slots: u32,
 }
 
 impl Sizes {
@@ -225,6 +239,8 @@ impl Sizes {
             targets: plan.target_ids.div_ceil(TARGETS_PER_ENTRY).max(1),
             times: if timed { cpus * ROWS } else { 1 },
             waits: cpus * WAIT_ROWS,
+            urings: cpus * URING_ROWS,
+            uring_slots: if timed { URING_SLOTS } else { 1 },
         })
     }
 }
@@ -239,6 +255,7 @@ fn load_object(
     let follow = u8::from(plan.follow);
     let filtered = u8::from(plan.filtered);
     let look_up = u8::from(!privileges::is_confidential());
+    let uring_timed = u8::from(plan.detail >= Detail::Times);
     let unknown_limit = plan.unknown_numbers.min(UNKNOWN_ROWS);
     let mut loader = EbpfLoader::new();
     loader
@@ -248,6 +265,7 @@ fn load_object(
         .override_global(global::GROUP_BY, &plan.group_by, true)
         .override_global(global::LOOK_UP, &look_up, true)
         .override_global(global::FILTERED, &filtered, true)
+        .override_global(global::URING_TIMED, &uring_timed, true)
         .map_max_entries(map::COUNTS, sizes.counts)
         .map_max_entries(map::CPUS, sizes.cpus)
         .map_max_entries(map::GROUPS, sizes.groups)
@@ -256,7 +274,10 @@ fn load_object(
         .map_max_entries(map::STARTS, sizes.starts)
         .map_max_entries(map::TARGETS, sizes.targets)
         .map_max_entries(map::TIMES, sizes.times)
-        .map_max_entries(map::WAITS, sizes.waits);
+        .map_max_entries(map::WAITS, sizes.waits)
+        .map_max_entries(map::URINGS, sizes.urings)
+        .map_max_entries(map::URING_REPEATS, URING_REPEATS)
+        .map_max_entries(map::URING_SLOTS, sizes.uring_slots);
     for (name, offset) in &offsets.0 {
         loader.override_global(name, offset, true);
     }
@@ -282,9 +303,10 @@ fn attach(
         (Hook::Function, detail) => return Err(ProfilerError::HookForDetail { detail }),
     };
     let mut fds = Vec::new();
-    let mut missing = Vec::new();
-    for (name, point) in programs {
-        if is_optional(name) && !own.has_typedef(&format!("btf_trace_{point}")) {
+    let below = below::Programs::find(own, plan.detail, !privileges::is_confidential());
+    let mut missing: Vec<String> = below.missing.iter().map(|&name| name.to_owned()).collect();
+    for (name, point) in below.present.into_iter().chain(programs) {
+        if below::is_optional(name) && !own.has_typedef(&format!("btf_trace_{point}")) {
             missing.push(point.to_owned());
             continue;
         }
@@ -349,14 +371,6 @@ const SCHED_PROGRAMS: [(&str, &str); 11] = [
     (program::SCHED_ENTER, "sys_enter"),
 ];
 
-/// Whether a kernel may lack the tracepoint: the architecture's own ones.
-fn is_optional(name: &str) -> bool {
-    let interrupts = program::INTERRUPTS.iter().map(|&(program, _)| program);
-    interrupts
-        .chain([program::PAGE_FAULT])
-        .any(|optional| optional == name)
-}
-
 /// Lets the kernel keep run statistics of all programs as long as the descriptor is open.
 fn keep_statistics() -> Result<OwnedFd, ProfilerError> {
     aya::sys::enable_stats(aya::sys::Stats::RunTime).map_err(|error| {
@@ -371,11 +385,11 @@ pub fn loaded_programs() -> std::io::Result<usize> {
     let ours = [Detail::Floor, Detail::Counts, Detail::Times, Detail::Sched]
         .into_iter()
         .flat_map(programs)
-        .chain([FUNCTION]);
+        .chain([FUNCTION])
+        .map(|(name, _)| name)
+        .chain(below::PROGRAMS);
     // The kernel keeps 15 bytes of a name.
-    let names: Vec<&str> = ours
-        .map(|(name, _)| name.get(..15).unwrap_or(name))
-        .collect();
+    let names: Vec<&str> = ours.map(|name| name.get(..15).unwrap_or(name)).collect();
     let mut count = 0;
     for program in aya::programs::loaded_programs() {
         // One that was unloaded meanwhile cannot be asked for its name.

@@ -1,10 +1,12 @@
 //! The seam to the kernel: everything above it is tested without root, on tables in memory.
 
+mod below;
 mod bpf;
 mod object;
 #[cfg(test)]
 pub(crate) mod replay;
 
+pub(crate) use below::{TCP_RESET_RECEIVED, TCP_RESET_SENT, TCP_RETRANSMIT, URING_TRACEPOINTS};
 pub use bpf::loaded_programs;
 pub(crate) use bpf::{Bpf, LoadPlan};
 pub use object::bpf_object_sha256;
@@ -13,8 +15,9 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
 use profiler_common::{
-    CountRow, CpuRow, EndRow, ErrnoRow, Events, GroupEntry, LabelClock, Lives, SegmentSlot,
-    SplitRow, StartSlot, TARGETS_PER_ENTRY, TargetEntry, TimeRow, UnknownEntry, WaitRow,
+    BelowEvents, CountRow, CpuRow, EndRow, ErrnoRow, Events, GroupEntry, LabelClock, Lives,
+    PortWord, SegmentSlot, SplitRow, StartSlot, TARGETS_PER_ENTRY, TargetEntry, TimeRow,
+    UnknownEntry, UringRow, WaitRow,
 };
 
 use crate::sys::{Parts, Shared};
@@ -57,6 +60,9 @@ pub(crate) struct Tables<'a> {
     pub(crate) times: &'a [TimeRow],
     pub(crate) unknowns: &'a [UnknownEntry],
     pub(crate) waits: &'a [WaitRow],
+    pub(crate) below: &'a BelowEvents,
+    pub(crate) ports: &'a [PortWord],
+    pub(crate) urings: &'a [UringRow],
 }
 
 /// A table with an entry for every thread id.

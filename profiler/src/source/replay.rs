@@ -7,9 +7,10 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
 use profiler_common::{
-    CountRow, CpuRow, EAGAIN, EndRow, ErrnoRow, Events, FIRST_RESTART_ERRNO, GroupEntry, Kind,
-    LabelClock, Lives, ROWS, SegmentSlot, SplitRow, StartSlot, TARGETS_PER_ENTRY, TIME_BUCKETS,
-    TargetEntry, TimeRow, UNKNOWN_ROWS, UnknownEntry, WAIT_ROWS, WaitRow, errno_slot, log2_bucket,
+    BelowEvents, CountRow, CpuRow, EAGAIN, EndRow, ErrnoRow, Events, FIRST_RESTART_ERRNO,
+    GroupEntry, Kind, LabelClock, Lives, PORT_WORDS, PortWord, ROWS, SegmentSlot, SplitRow,
+    StartSlot, TARGETS_PER_ENTRY, TIME_BUCKETS, TargetEntry, TimeRow, UNKNOWN_ROWS, URING_ROWS,
+    UnknownEntry, UringRow, WAIT_ROWS, WaitRow, errno_slot, log2_bucket,
 };
 
 use super::{ByThread, CounterSource, Tables};
@@ -34,6 +35,9 @@ pub(crate) struct Replay {
     times: Vec<TimeRow>,
     unknowns: Vec<UnknownEntry>,
     waits: Vec<WaitRow>,
+    pub(crate) below: BelowEvents,
+    ports: Vec<PortWord>,
+    pub(crate) urings: Vec<UringRow>,
     /// Runs that the kernel skipped.
     pub(crate) recursion_misses: Arc<AtomicU64>,
 }
@@ -71,6 +75,18 @@ impl Replay {
                 interrupted: AtomicU64::default(),
                 polls: AtomicU64::default(),
                 truncated: AtomicU64::default(),
+                buckets: from_fn(|_| AtomicU64::default()),
+            }),
+            below: BelowEvents::default(),
+            ports: table(PORT_WORDS, PortWord::default),
+            urings: table(CPUS * URING_ROWS, || UringRow {
+                submitted: AtomicU64::default(),
+                completed: AtomicU64::default(),
+                errors: AtomicU64::default(),
+                repeated: AtomicU64::default(),
+                timed: AtomicU64::default(),
+                ns_total: AtomicU64::default(),
+                ns_max: AtomicU64::default(),
                 buckets: from_fn(|_| AtomicU64::default()),
             }),
             recursion_misses: Arc::default(),
@@ -135,6 +151,9 @@ impl CounterSource for Replay {
             times: &self.times,
             unknowns: &self.unknowns,
             waits: &self.waits,
+            below: &self.below,
+            ports: &self.ports,
+            urings: &self.urings,
         }
     }
 

@@ -247,7 +247,7 @@ fn dropping_detaches() {
     let workload = Workload::start(&["calls", "1"]);
     let session = attach(Config::new([Target::Pid(workload.pid())], Detail::Times));
     let programs = programs_of(std::process::id());
-    assert_eq!(programs.len(), 5, "{programs:?}");
+    assert_eq!(programs.len(), 11, "{programs:?}");
     drop(session);
     await_gone(&programs);
 }
@@ -259,7 +259,7 @@ fn killing_detaches() {
     let mut holder = Workload::start(&["hold-session", &workload.pid().to_string()]);
     holder.await_byte();
     let programs = programs_of(holder.pid());
-    assert_eq!(programs.len(), 5, "{programs:?}");
+    assert_eq!(programs.len(), 11, "{programs:?}");
     holder.kill();
     await_gone(&programs);
 }
@@ -285,8 +285,10 @@ fn counts_without_privileges() {
     assert_eq!(row(&profile, "getppid").count, 50);
     assert_eq!(profile.in_flight_at_start.len(), 1);
     assert_eq!(profile.in_flight_at_end.len(), 1);
+    let mut missing = profile.not_measured.iter();
+    // Not every machine has those.
     assert!(
-        profile.not_measured.is_empty(),
+        missing.all(|missing| missing.what.starts_with("hardware counter")),
         "{:?}",
         profile.not_measured
     );

@@ -6,6 +6,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a helper that fails fails its test")]
 
+mod below;
 mod counts;
 mod distribution;
 #[cfg(feature = "vm-tests")]

@@ -37,6 +37,7 @@ pub fn profile(recording: &Recording, end: &Footer) -> String {
         if !groups.rows.is_empty() {
             document.table(Priority::Tables, &groups);
         }
+        document.table(Priority::Tables, &view::below::operations(profile));
         document.details("per second", &view_of::rates(profile, usize::MAX));
     }
     document.text(&escape(&view::machine(&recording.host)));

@@ -40,6 +40,10 @@ pub fn profile(recording: &Recording, style: &Style, end: &Footer) -> String {
             text.push_str(&table(part));
         }
     }
+    let operations = view::below::operations(profile);
+    if !operations.rows.is_empty() {
+        text.push_str(&table(operations));
+    }
     text.push_str(&footer(style, end));
     text
 }

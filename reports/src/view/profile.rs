@@ -41,6 +41,7 @@ pub(crate) fn lines(profile: &Profile) -> Vec<Line> {
         &profile.in_flight_at_end,
     ));
     lines.extend(never_returned(profile));
+    lines.extend(super::below::lines(profile));
     lines.push(cpu(profile));
     lines.extend(threads::lines(profile));
     lines.push(cost(profile));
@@ -369,6 +370,9 @@ fn cost(profile: &Profile) -> Line {
             grouped(cost.sched_events)
         )
         .expect(WRITES);
+    }
+    if cost.uring_events > 0 {
+        write!(text, ", {} on io_uring", grouped(cost.uring_events)).expect(WRITES);
     }
     if let (Some(calibration), Some(ns)) = (&cost.calibration, cost.target_ns_estimate) {
         write!(

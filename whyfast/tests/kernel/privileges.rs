@@ -23,8 +23,10 @@ fn capabilities_of_the_file() {
     let output = program.run(&[], &own_profile());
     let recording = parse(&output);
     let profile = recording.rounds[0].profile.as_ref().unwrap();
+    let mut missing = profile.not_measured.iter();
+    // Not every machine has those.
     assert!(
-        profile.not_measured.is_empty(),
+        missing.all(|missing| missing.what.starts_with("hardware counter")),
         "{:?}",
         profile.not_measured
     );

@@ -5,8 +5,11 @@
 
 #![deny(unsafe_code)]
 
+mod net;
 #[expect(unsafe_code, reason = "the one module that needs it")]
 mod raw;
+#[expect(unsafe_code, reason = "requests point at memory")]
+mod ring;
 
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::{Arc, Condvar, Mutex};
@@ -26,6 +29,7 @@ fn main() {
         let arg = args.get(index).expect("an argument of the workload");
         arg.parse().expect("a number")
     };
+    let small = |index: usize| u32::try_from(number(index)).expect("a small number");
     match args.first().map(String::as_str) {
         Some("again") => again(number(1)),
         Some("bytes") => bytes(),
@@ -50,6 +54,15 @@ fn main() {
         Some("spawn-forever") => spawn_forever(),
         Some("stop-exec") => stop_exec(&args[1..]),
         Some("threads") => threads(number(1), number(2)),
+        Some("tcp-apart") => net::full_queue_apart(number(1)),
+        Some("tcp-full-queue") => net::full_queue(number(1)),
+        Some("tcp-resets") => net::resets(number(1), number(2)),
+        Some("tcp-retransmit") => net::retransmit(),
+        Some("uring") => ring::operations(number(1)),
+        Some("uring-accept") => ring::accept_many(number(1)),
+        Some("uring-echo") => ring::echo(number(1)),
+        Some("uring-overflow") => ring::overflow(small(1), small(2)),
+        Some("uring-polled") => ring::polled_queue(number(1)),
         Some("unknown") => unknown(number(1), number(2), number(3)),
         other => panic!("no workload {other:?}"),
     }

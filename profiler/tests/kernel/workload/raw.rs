@@ -1,6 +1,7 @@
 //! System calls that have no safe wrapper, or that a wrapper would add others to.
 
 use std::ffi::CString;
+use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::process::Pid;
@@ -182,4 +183,93 @@ pub(crate) fn refuse_getppid_of_one() {
         );
         assert_eq!(result, 0, "this kernel has no seccomp filters");
     }
+}
+
+/// Lets the connection end with a reset.
+pub(crate) fn reset_at_close(socket: &impl AsRawFd) {
+    let linger = libc::linger {
+        l_onoff: 1,
+        l_linger: 0,
+    };
+    set_option(socket, libc::SO_LINGER, &linger);
+}
+
+/// Drops every segment that arrives at a socket.
+pub(crate) fn become_deaf(socket: &impl AsRawFd) {
+    let drop_all = [libc::sock_filter {
+        code: u16::try_from(libc::BPF_RET | libc::BPF_K).expect("an opcode"),
+        jt: 0,
+        jf: 0,
+        k: 0,
+    }];
+    let program = libc::sock_fprog {
+        len: 1,
+        filter: drop_all.as_ptr().cast_mut(),
+    };
+    set_option(socket, libc::SO_ATTACH_FILTER, &program);
+}
+
+/// Takes [`become_deaf`] back.
+pub(crate) fn hear_again(socket: &impl AsRawFd) {
+    set_option(socket, libc::SO_DETACH_FILTER, &0);
+}
+
+/// Segments that a connection has sent again.
+pub(crate) fn retransmits(socket: &impl AsRawFd) -> u32 {
+    // SAFETY: all zeros is a valid `tcp_info`.
+    let mut info: libc::tcp_info = unsafe { std::mem::zeroed() };
+    let mut length = length_of(&info);
+    // SAFETY: the place is as long as we say.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            (&raw mut info).cast(),
+            &raw mut length,
+        )
+    };
+    assert_eq!(result, 0, "a TCP socket");
+    info.tcpi_total_retrans
+}
+
+fn set_option<T>(socket: &impl AsRawFd, option: libc::c_int, value: &T) {
+    // SAFETY: the value is as long as we say; the kernel copies what it points at.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            option,
+            std::ptr::from_ref(value).cast(),
+            length_of(value),
+        )
+    };
+    assert_eq!(result, 0, "a socket option");
+}
+
+fn length_of<T>(value: &T) -> libc::socklen_t {
+    libc::socklen_t::try_from(size_of_val(value)).expect("a short value")
+}
+
+/// Moves into a network namespace of its own, in which only the loopback is up.
+pub(crate) fn own_network() {
+    // SAFETY: the workload has one thread and no socket yet.
+    let result = unsafe { libc::unshare(libc::CLONE_NEWNET) };
+    assert_eq!(result, 0, "the tests run as root");
+    // SAFETY: all zeros is a valid `ifreq`.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    for (place, letter) in request.ifr_name.iter_mut().zip(c"lo".to_bytes()) {
+        *place = letter.cast_signed();
+    }
+    request.ifr_ifru.ifru_flags = libc::c_short::try_from(libc::IFF_UP).expect("a short flag");
+    let socket = std::net::UdpSocket::bind("0.0.0.0:0").expect("a socket");
+    // SAFETY: the request lives until the call returns.
+    let result = unsafe {
+        libc::ioctl(
+            socket.as_raw_fd(),
+            libc::SIOCSIFFLAGS,
+            std::ptr::from_ref(&request),
+        )
+    };
+    assert_eq!(result, 0, "the loopback is there");
 }

@@ -1,0 +1,166 @@
+//! What is measured below the calls besides what the programs in the kernel count: listening
+//! sockets and counters of the hardware. And what of all that a kernel cannot give.
+
+use std::collections::BTreeSet;
+
+use recording::{Detail, Hardware, IoUring, Network, NotMeasured};
+
+use crate::hardware::HardwareCounters;
+use crate::network::Listeners;
+use crate::privileges;
+use crate::processes;
+use crate::snapshot::Snapshot;
+use crate::source::{
+    TCP_RESET_RECEIVED, TCP_RESET_SENT, TCP_RETRANSMIT, Tables, URING_TRACEPOINTS,
+};
+
+/// What is watched from attach to detach.
+#[derive(Debug, Default)]
+pub(crate) struct Below {
+    detail: Option<Detail>,
+    listeners: Listeners,
+    hardware: HardwareCounters,
+}
+
+/// What was seen during a window.
+#[derive(Debug, Default)]
+pub(crate) struct BelowWindow {
+    pub(crate) hardware: Option<Hardware>,
+    network: Option<Network>,
+    not_measured: Vec<NotMeasured>,
+}
+
+impl Below {
+    /// Begins to watch these processes. What takes privileges happens here.
+    pub(crate) fn attach(
+        detail: Detail,
+        follow: bool,
+        pids: &BTreeSet<u32>,
+        tables: &Tables<'_>,
+    ) -> Self {
+        let mut below = Self {
+            detail: Some(detail),
+            ..Self::default()
+        };
+        if below.is_on() {
+            below.listeners = Listeners::find(pids);
+            below.listeners.mark_ports(tables.ports);
+        }
+        if detail >= Detail::Times {
+            let tids: Vec<u32> = pids.iter().flat_map(|&pid| processes::tids(pid)).collect();
+            below.hardware = HardwareCounters::open(&tids, follow);
+        }
+        below
+    }
+
+    /// A window begins: looks who listens by now.
+    pub(crate) fn begin_window(&mut self, pids: &BTreeSet<u32>, tables: &Tables<'_>) {
+        if self.is_on() {
+            self.listeners = Listeners::find(pids);
+            self.listeners.mark_ports(tables.ports);
+            self.listeners.begin_window();
+        }
+        self.hardware.begin_window();
+    }
+
+    /// Looks at the listening sockets.
+    pub(crate) fn tick(&mut self) {
+        self.listeners.look();
+    }
+
+    /// The window ends.
+    pub(crate) fn end_window(&mut self) -> BelowWindow {
+        let mut window = BelowWindow {
+            hardware: self.hardware.end_window(),
+            network: None,
+            not_measured: self.hardware.not_measured().to_vec(),
+        };
+        if self.is_on() {
+            let (network, not_measured) = self.listeners.end_window();
+            window.network = Some(network);
+            window.not_measured.extend(not_measured);
+        }
+        window
+    }
+
+    fn is_on(&self) -> bool {
+        self.detail.is_some_and(|detail| detail > Detail::Floor)
+    }
+}
+
+impl BelowWindow {
+    /// The network, with what the programs counted between the edges.
+    pub(crate) fn network(
+        &self,
+        from: &Snapshot,
+        to: &Snapshot,
+        missing: &[String],
+    ) -> Option<Network> {
+        let mut network = self.network.clone()?;
+        to.tcp.fill(&mut network, &from.tcp, missing);
+        Some(network)
+    }
+
+    /// What was not measured: for what this window shows, and for the tracepoints that the kernel
+    /// lacks.
+    pub(crate) fn not_measured(&self, missing: &[String]) -> Vec<NotMeasured> {
+        let mut not_measured = self.not_measured.clone();
+        for (what, is_about) in [
+            ("io_uring operations", is_uring as fn(&str) -> bool),
+            ("TCP retransmits and resets", is_tcp),
+        ] {
+            let lacking: Vec<&str> = missing
+                .iter()
+                .map(String::as_str)
+                .filter(|tracepoint| is_about(tracepoint))
+                .collect();
+            if !lacking.is_empty() {
+                not_measured.push(NotMeasured {
+                    what: what.into(),
+                    why: if is_uring(lacking[0]) && privileges::is_confidential() {
+                        "the kernel is locked down for confidentiality, and following a request takes \
+                         reading its memory"
+                            .into()
+                    } else {
+                        format!("this kernel has no tracepoint {}", lacking.join(", "))
+                    },
+                    remedy: None,
+                });
+            }
+        }
+        not_measured
+    }
+}
+
+/// The operations of `io_uring` between two copies; `None` where they are not counted.
+pub(crate) fn io_uring(
+    detail: Detail,
+    from: &Snapshot,
+    to: &Snapshot,
+    missing: &[String],
+) -> Option<IoUring> {
+    let is_counted =
+        detail > Detail::Floor && !missing.iter().any(|tracepoint| is_uring(tracepoint));
+    is_counted.then(|| to.uring.since(&from.uring, detail))
+}
+
+/// Runs of our programs for these operations.
+pub(crate) fn uring_events(uring: &IoUring) -> u64 {
+    let operations = uring.operations.iter();
+    let runs =
+        operations.map(|operation| operation.submitted + operation.completed + operation.repeated);
+    runs.sum::<u64>() + uring.overflows
+}
+
+/// Whether a tracepoint is one of those below the calls.
+pub(crate) fn is_below(tracepoint: &str) -> bool {
+    is_uring(tracepoint) || is_tcp(tracepoint)
+}
+
+fn is_uring(tracepoint: &str) -> bool {
+    tracepoint.starts_with(URING_TRACEPOINTS)
+}
+
+fn is_tcp(tracepoint: &str) -> bool {
+    [TCP_RETRANSMIT, TCP_RESET_SENT, TCP_RESET_RECEIVED].contains(&tracepoint)
+}
