@@ -149,6 +149,9 @@ pub const LABEL_NONE: usize = 4;
 #[repr(C)]
 #[derive(Debug, Default)]
 pub struct LabelClock {
+    /// 1 while somebody changes or reads the rest. Whoever waits in vain for
+    /// [`LABEL_CLOCK_TRIES`] goes on without: it may have interrupted the holder.
+    pub lock: AtomicU64,
     /// How many threads are in each of the first four labels, 16 bits each.
     pub threads: AtomicU64,
     /// When the label last changed.
@@ -166,6 +169,9 @@ pub const fn label_of_sleep(kind: Kind) -> usize {
         _ => LABEL_BLOCKED,
     }
 }
+
+/// How often the lock of the [`LabelClock`] is tried.
+pub const LABEL_CLOCK_TRIES: u32 = 64;
 
 /// One thread in [`LabelClock::threads`].
 #[inline]
@@ -212,7 +218,7 @@ pub struct Lives {
 const _: () = assert!(size_of::<SegmentSlot>() == 8);
 const _: () = assert!(size_of::<SplitRow>() == 40);
 const _: () = assert!(size_of::<CpuRow>() == 9 * 64);
-const _: () = assert!(size_of::<LabelClock>() == 56);
+const _: () = assert!(size_of::<LabelClock>() == 64);
 const _: () = assert!(size_of::<Lives>() == 40);
 
 #[cfg(test)]

@@ -2,13 +2,14 @@
 //! What CPUs do, and why they are idle, by what the threads of the target do meanwhile.
 //!
 //! One clock counts how long each label has applied; a CPU takes the difference over its idle time.
-//! Changes on two CPUs at once may be taken in the other order: what that leaves unlabelled shows
-//! as the difference to all idle time.
+//! It has a lock, held for a dozen instructions, so that nobody reads a change half made.
 
-use profiler_common::{CPU_IDLE, CPU_OTHER, CPU_TARGET, CpuRow, LABELS, LabelClock, label_of};
+use profiler_common::{
+    CPU_IDLE, CPU_OTHER, CPU_TARGET, CpuRow, LABEL_CLOCK_TRIES, LABELS, LabelClock, label_of,
+};
 
 use crate::{
-    kernel::{bump, exchange, fetch_add, load, store},
+    kernel::{bump, exchange, fetch_add, load, slot, store},
     maps::LABEL_CLOCK,
 };
 
@@ -37,6 +38,7 @@ pub(crate) fn switch(cpu_row: &CpuRow, running: u64, now_ns: u64) {
     if running == CPU_IDLE
         && let Some(clock) = LABEL_CLOCK.get(0)
     {
+        lock(clock);
         let label = label_of(load(&clock.threads));
         for index in 0..LABELS {
             store(
@@ -44,6 +46,7 @@ pub(crate) fn switch(cpu_row: &CpuRow, running: u64, now_ns: u64) {
                 at(clock, index, label, now_ns),
             );
         }
+        unlock(clock);
     }
 }
 
@@ -54,27 +57,44 @@ pub(crate) fn relabel(from: u64, to: u64, now_ns: u64) {
         return;
     };
     let change = to.wrapping_sub(from);
+    lock(clock);
+    // Atomic nevertheless: without the lock a label may be wrong for a moment, never for good.
     let threads = fetch_add(&clock.threads, change);
     let before = label_of(threads);
-    if before == label_of(threads.wrapping_add(change)) {
-        return;
+    if before != label_of(threads.wrapping_add(change)) {
+        let since_ns = load(&clock.changed_ns);
+        store(&clock.changed_ns, now_ns);
+        if since_ns != 0 {
+            bump(slot(&clock.ns, before), now_ns.wrapping_sub(since_ns));
+        }
     }
-    let since_ns = exchange(&clock.changed_ns, now_ns);
-    if since_ns != 0 {
-        fetch_add(
-            crate::kernel::slot(&clock.ns, before),
-            now_ns.wrapping_sub(since_ns),
-        );
+    unlock(clock);
+}
+
+/// Takes the lock, or goes on without it after some tries.
+#[inline(always)]
+fn lock(clock: &LabelClock) {
+    for _try in 0..LABEL_CLOCK_TRIES {
+        if exchange(&clock.lock, 1) == 0 {
+            break;
+        }
     }
 }
 
 #[inline(always)]
+fn unlock(clock: &LabelClock) {
+    store(&clock.lock, 0);
+}
+
+#[inline(always)]
 fn idle_ended(cpu_row: &CpuRow, clock: &LabelClock, now_ns: u64) {
+    lock(clock);
     let label = label_of(load(&clock.threads));
     for index in 0..LABELS {
         let ns = at(clock, index, label, now_ns).wrapping_sub(load(&cpu_row.idle_from_ns[index]));
         bump(&cpu_row.idle_by_label_ns[index], ns);
     }
+    unlock(clock);
 }
 
 /// How long a label has applied until now.

@@ -5,12 +5,12 @@
 //! has none, so whoever comes second changes nothing.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 use profiler_common::{
-    ASLEEP, EVENTFD, FILE, FUTEX_SPLIT, Kind, NATIVE_ROWS, OTHER, OUTSIDE_ROW, PIPE, RUNNING,
-    SOCKET, futex_object, label_of, label_of_sleep, one_thread, pack_segment, pack_start,
-    split_row,
+    ASLEEP, EVENTFD, FILE, FUTEX_SPLIT, Kind, LABEL_CLOCK_TRIES, NATIVE_ROWS, OTHER, OUTSIDE_ROW,
+    PIPE, RUNNING, SOCKET, futex_object, label_of, label_of_sleep, one_thread, pack_segment,
+    pack_start, split_row,
 };
 
 use crate::processes::{self, CurrentCall, Descriptor};
@@ -126,10 +126,16 @@ fn sleeper(row: u32) -> u64 {
 fn relabel(tables: &Tables<'_>, from: u64, to: u64, now_ns: u64) {
     let clock = tables.label_clock;
     let change = to.wrapping_sub(from);
+    for _try in 0..LABEL_CLOCK_TRIES {
+        if clock.lock.swap(1, AcqRel) == 0 {
+            break;
+        }
+    }
     let threads = clock.threads.fetch_add(change, AcqRel);
     let before = label_of(threads);
     if before != label_of(threads.wrapping_add(change)) {
         let since_ns = clock.changed_ns.swap(now_ns, AcqRel);
         clock.ns[before].fetch_add(now_ns.saturating_sub(since_ns), Relaxed);
     }
+    clock.lock.store(0, Release);
 }
