@@ -14,6 +14,8 @@ pub struct Config {
     pub url: String,
     /// Connections kept alive at the same time.
     pub connections: u32,
+    /// Requests in flight at the same time on one connection: pipelined in HTTP/1.1.
+    pub depth: u32,
     /// Client threads; connections are spread over them as evenly as they go.
     pub threads: u32,
     /// When the measured window ends.
@@ -145,6 +147,7 @@ impl Config {
         Self {
             url: url.into(),
             connections: 1,
+            depth: 1,
             threads: 1,
             stop: Stop::Duration(Duration::from_secs(10)),
             warmup: Warmup::None,
@@ -185,6 +188,7 @@ impl Config {
     fn check_counts(&self) -> Result<(), ConfigError> {
         let counts = [
             ("the number of connections", u64::from(self.connections)),
+            ("the number of requests in flight", u64::from(self.depth)),
             ("the number of threads", u64::from(self.threads)),
             (
                 "the number of requests",

@@ -10,9 +10,10 @@ use rustix::io::Errno;
 use crate::error::LoadError;
 use crate::limits;
 use crate::orders::{Mailbox, Notice, Order};
+use crate::plan::Plan;
 use crate::schedule::connections_of_thread;
 use crate::timeline::Bins;
-use crate::worker::{Plan, Worker};
+use crate::worker::Worker;
 
 /// The running client threads; dropping it ends them.
 pub(crate) struct Crew {

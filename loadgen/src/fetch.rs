@@ -105,7 +105,7 @@ pub fn fetch(url: &str, headers: &[(String, String)]) -> Result<Fetched, FetchEr
     let mut stream = connect(&addresses, deadline)?;
     stream
         .set_write_timeout(Some(TIMEOUT))
-        .and_then(|()| stream.write_all(&request.bytes))
+        .and_then(|()| stream.write_all(&request.bytes[..request.length]))
         .map_err(|reason| FetchError::Io {
             what: "writing the request",
             reason,

@@ -26,6 +26,8 @@ mod http1;
 mod limits;
 mod orders;
 mod outcome;
+mod plan;
+mod protocol;
 pub mod redact;
 mod request;
 mod run;

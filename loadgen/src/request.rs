@@ -6,8 +6,10 @@ use crate::target::Target;
 /// A request, ready to be written.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
-    /// Head and body.
+    /// Head and body, as often as one write can use them: see [`Config::depth`].
     pub(crate) bytes: Vec<u8>,
+    /// Bytes of head and body, once.
+    pub(crate) length: usize,
     /// Whether the method is HEAD, whose responses have no body.
     pub(crate) is_head: bool,
     /// Whether sending it twice is the same as sending it once (RFC 9110, section 9.2.2), so that
@@ -51,8 +53,11 @@ impl Request {
         }
         bytes.extend_from_slice(b"\r\n");
         bytes.extend_from_slice(config.body.as_deref().unwrap_or_default());
+        let length = bytes.len();
+        let copies = (BURST_BYTES_MAX / length).clamp(1, config.depth as usize);
         Ok(Self {
-            bytes,
+            bytes: bytes.repeat(copies),
+            length,
             is_head: method == "HEAD",
             is_idempotent: IDEMPOTENT.contains(&method),
         })
@@ -88,6 +93,8 @@ fn is_token(text: &str) -> bool {
 const USER_AGENT: &str = concat!("whyfast/", env!("CARGO_PKG_VERSION"));
 /// Methods whose request without a body still needs a length (RFC 9110, section 8.6).
 const EXPECTS_BODY: [&str; 3] = ["PATCH", "POST", "PUT"];
+/// Pipelined requests that one write carries, bytes: what a socket takes at once by default.
+const BURST_BYTES_MAX: usize = 16 * 1024;
 const IDEMPOTENT: [&str; 6] = ["DELETE", "GET", "HEAD", "OPTIONS", "PUT", "TRACE"];
 
 #[cfg(test)]

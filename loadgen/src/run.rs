@@ -17,10 +17,10 @@ use crate::error::LoadError;
 use crate::limits;
 use crate::orders::{Leg, LegCounts, Notice, Order};
 use crate::outcome::{self, Outcome};
+use crate::plan::Plan;
 use crate::schedule::Budget;
 use crate::slices::SliceBoard;
 use crate::target::Target;
-use crate::worker::Plan;
 
 /// Runs a load. Failures of requests are part of the result; an error means that there is none.
 pub fn run(config: &Config, control: &mut dyn Control) -> Result<Load, LoadError> {
@@ -28,6 +28,7 @@ pub fn run(config: &Config, control: &mut dyn Control) -> Result<Load, LoadError
     limits::ensure_descriptors(config.connections, config.threads)?;
     let plan = Arc::new(Plan {
         request,
+        depth: config.depth,
         addresses: addresses(config, &target)?,
         sources: config.source_addresses.clone(),
         timeout_ns: nanoseconds(config.timeout),

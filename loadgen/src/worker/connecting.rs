@@ -2,7 +2,6 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use recording::FailureClass;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
@@ -11,21 +10,12 @@ use rustix::net::{
 };
 
 use crate::clock;
-use crate::http1::EndOfInput;
 use crate::orders::Notice;
 use crate::sys;
 use crate::tally::{self, FailurePhase, class_of};
 
+use super::transport::Transport;
 use super::{Stage, Worker};
-
-/// How a connection ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum End {
-    /// The peer sends no more.
-    Eof,
-    /// The socket failed.
-    Error(Errno),
-}
 
 /// A time in which no connection could be opened.
 #[derive(Debug, Default)]
@@ -63,14 +53,13 @@ impl Worker {
         slot.close();
         slot.stage = Stage::Connecting;
         slot.since_ns = self.now_ns;
-        slot.served = 0;
         let at = (self.address + slot.tried) % self.plan.addresses.len();
         let token = u64::from(slot.generation) << 32 | index as u64;
         let address = self.plan.addresses[at];
         let source = source(&self.plan.sources, address, index);
         match open(&self.epoll, address, source, token) {
             Ok(socket) => {
-                slot.socket = Some(socket);
+                slot.transport = Some(Transport::Plain(socket));
                 let due_ns = slot.since_ns + self.plan.timeout_ns;
                 self.set_timer(due_ns);
             }
@@ -82,29 +71,26 @@ impl Worker {
     pub(super) fn on_connecting(&mut self, index: usize, flags: EventFlags) {
         let failed = flags.intersects(EventFlags::ERR | EventFlags::HUP);
         let slot = &mut self.slots[index];
-        let Some(socket) = slot
-            .socket
+        let Some(transport) = slot
+            .transport
             .as_ref()
             .filter(|_| failed || flags.contains(EventFlags::OUT))
         else {
             return;
         };
-        if failed && let Ok(Err(errno)) | Err(errno) = sockopt::socket_error(socket) {
+        if failed && let Ok(Err(errno)) | Err(errno) = sockopt::socket_error(transport.socket()) {
             self.connect_failed(index, errno);
             return;
         }
         self.now_ns = clock::now_ns();
         self.address = (self.address + slot.tried) % self.plan.addresses.len();
         slot.tried = 0;
-        slot.stage = Stage::Idle;
+        slot.stage = Stage::Open;
         self.outage.failures = 0;
         self.tally.connections.established += 1;
         tally::record(&mut self.tally.connect_time, self.now_ns - slot.since_ns);
-        if slot.has_request {
-            self.write_request(index);
-        } else {
-            self.opened(None);
-        }
+        self.opened(None);
+        self.refill(index);
     }
 
     /// An address did not answer: tries the next one, or counts a failure.
@@ -116,10 +102,13 @@ impl Worker {
             return;
         }
         slot.tried = 0;
-        let had_request = slot.has_request;
         let since_ns = slot.since_ns;
-        if had_request && !self.fail(index, class_of(errno), FailurePhase::Connect) {
+        let had_request = !slot.queue.is_empty();
+        if had_request && !self.stamp() {
             return;
+        }
+        while self.slots[index].queue.pop_front().is_some() {
+            self.count_failure(class_of(errno), FailurePhase::Connect);
         }
         self.close_and_wait(index, BACKOFF_MAX_DOUBLINGS);
         if self.outage.add(since_ns, self.now_ns) && had_request && !self.outage.reported {
@@ -133,68 +122,9 @@ impl Worker {
         }
     }
 
-    /// The connection ended, by the peer or by an error.
-    pub(super) fn connection_lost(&mut self, index: usize, end: End) {
-        let slot = &mut self.slots[index];
-        if !slot.has_request {
-            self.tally.connections.closed_idle += 1;
-            slot.close();
-            return;
-        }
-        let ended = slot.parser.finish();
-        if end == End::Eof && ended == EndOfInput::Complete {
-            self.complete(index, false, true);
-            return;
-        }
-        // A server may close an idle connection at any time, also while a request is on its way
-        // to it. That a connection which never answered dies is a failure.
-        let was_idle = ended == EndOfInput::BeforeHead && slot.served > 0;
-        let may_repeat = self.plan.request.is_idempotent || slot.written == 0;
-        if was_idle && may_repeat {
-            self.tally.connections.closed_idle += 1;
-            self.tally.ledger.replayed += 1;
-            self.connect(index);
-            return;
-        }
-        let phase = slot.failure_phase(self.plan.request.bytes.len());
-        let class = match end {
-            End::Eof if ended == EndOfInput::InBody => FailureClass::ShortBody,
-            End::Eof => FailureClass::Closed,
-            End::Error(errno) => class_of(errno),
-        };
-        self.fail_and_reconnect(index, class, phase);
-    }
-
-    /// No complete response came in time.
-    pub(super) fn timed_out(&mut self, index: usize) {
-        let phase = self.slots[index].failure_phase(self.plan.request.bytes.len());
-        self.fail_and_reconnect(index, FailureClass::Timeout, phase);
-    }
-
-    /// A request failed and its connection cannot be used any more.
-    pub(super) fn fail_and_reconnect(
-        &mut self,
-        index: usize,
-        class: FailureClass,
-        phase: FailurePhase,
-    ) {
-        if !self.fail(index, class, phase) {
-            return;
-        }
-        self.tally.connections.closed_by_failure += 1;
-        let slot = &mut self.slots[index];
-        if slot.served == 0 {
-            // It may be like this for every connection, so do not hammer the server.
-            self.close_and_wait(index, 0);
-        } else {
-            slot.close();
-            self.start_next(index);
-        }
-    }
-
     /// Closes the connection and lets some time pass before the next one, twice as long after every
     /// failure, up to `doublings` times.
-    fn close_and_wait(&mut self, index: usize, doublings: u32) {
+    pub(super) fn close_and_wait(&mut self, index: usize, doublings: u32) {
         let slot = &mut self.slots[index];
         slot.close();
         let retry_ns = self.now_ns + (BACKOFF_NS << slot.failures.min(doublings));

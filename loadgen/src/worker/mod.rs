@@ -9,11 +9,12 @@
 //! requests and responses.
 
 mod connecting;
+mod counting;
 mod exchange;
 mod slot;
+mod transport;
 
 use std::collections::VecDeque;
-use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -28,25 +29,12 @@ use crate::clock;
 use crate::error::LoadError;
 use crate::http1::HeadCache;
 use crate::orders::{Leg, LegCounts, Mailbox, Notice, Order, SliceCounts};
-use crate::request::Request;
+use crate::plan::Plan;
+use crate::protocol::Ended;
 use crate::schedule::Claims;
 use crate::tally::{self, Tally};
 use crate::timeline::Bins;
 use slot::{Slot, Stage};
-
-/// What all client threads do.
-#[derive(Debug)]
-pub(crate) struct Plan {
-    pub(crate) request: Request,
-    pub(crate) addresses: Vec<SocketAddr>,
-    /// Local addresses to connect from; empty leaves the choice to the kernel.
-    pub(crate) sources: Vec<IpAddr>,
-    pub(crate) timeout_ns: u64,
-    /// Requests after which a connection is closed; the largest number for never.
-    pub(crate) requests_per_connection: u64,
-    /// Whether a status is ok; one place for each of 0..=999.
-    pub(crate) expected: Box<[bool]>,
-}
 
 /// A client thread.
 pub(crate) struct Worker {
@@ -58,6 +46,8 @@ pub(crate) struct Worker {
     slots: Vec<Slot>,
     buffer: Box<[u8]>,
     cache: HeadCache,
+    /// What has ended in the present read, not counted yet.
+    ended: Vec<Ended>,
     tally: Tally,
     leg: Option<RunningLeg>,
     next_legs: VecDeque<Leg>,
@@ -124,6 +114,7 @@ impl Worker {
             timer,
             buffer: vec![0; BUFFER_BYTES].into(),
             cache: HeadCache::default(),
+            ended: Vec::new(),
             tally,
             leg: None,
             next_legs: VecDeque::new(),
@@ -313,8 +304,8 @@ impl Worker {
     /// Takes back what is in flight after the last leg.
     fn abort(&mut self) {
         for slot in &mut self.slots {
-            if slot.has_request {
-                slot.has_request = false;
+            if slot.oldest_ns().is_some() {
+                slot.queue.clear();
                 slot.close();
             }
         }
@@ -340,11 +331,7 @@ impl Worker {
 
     /// When the oldest request in flight was first written.
     fn oldest_request_ns(&self) -> Option<u64> {
-        self.slots
-            .iter()
-            .filter(|slot| slot.has_request)
-            .map(|slot| slot.since_ns)
-            .min()
+        self.slots.iter().filter_map(Slot::oldest_ns).min()
     }
 
     /// Looks for connections and requests that have taken too long, and for connections that may be
@@ -357,16 +344,34 @@ impl Worker {
             let slot = &self.slots[index];
             match slot.stage {
                 Stage::Waiting { retry_ns } if retry_ns > self.now_ns => self.set_timer(retry_ns),
-                Stage::Waiting { .. } => self.start_next(index),
-                Stage::Connecting | Stage::Busy if slot.since_ns + timeout_ns > self.now_ns => {
+                Stage::Waiting { .. } => self.refill(index),
+                Stage::Connecting if slot.since_ns + timeout_ns > self.now_ns => {
                     self.set_timer(slot.since_ns + timeout_ns);
                 }
                 Stage::Connecting => self.connect_failed(index, Errno::TIMEDOUT),
-                Stage::Busy => self.timed_out(index),
-                Stage::Closed | Stage::Idle => {}
+                Stage::Open => self.expire_exchanges(index),
+                Stage::Closed => {}
             }
         }
         self.next_timer_ns = self.next_timer_ns.max(self.now_ns + TIMER_STEP_NS);
+    }
+
+    /// Ends the exchanges of a connection that have taken too long.
+    fn expire_exchanges(&mut self, index: usize) {
+        let slot = &mut self.slots[index];
+        let Some(oldest_ns) = slot.protocol.oldest_ns() else {
+            return;
+        };
+        let due_ns = oldest_ns + self.plan.timeout_ns;
+        if due_ns > self.now_ns {
+            self.set_timer(due_ns);
+            return;
+        }
+        let late_ns = self.now_ns - self.plan.timeout_ns;
+        match slot.protocol.expire(&self.plan, late_ns, &mut self.ended) {
+            Some(close) => self.close(index, close),
+            None => self.settle(index),
+        }
     }
 
     /// Something is due at `at_ns`.
