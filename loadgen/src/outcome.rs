@@ -62,6 +62,7 @@ pub(crate) fn load(config: &Config, outcome: Outcome) -> Load {
         }),
         ended_early: outcome.ended_early,
         warnings,
+        measures: None,
     }
 }
 
@@ -94,6 +95,7 @@ fn plan(config: &Config) -> LoadPlan {
             .iter()
             .map(|(name, value)| (name.clone(), redact::header_value(name, value)))
             .collect(),
+        shape: None,
     }
 }
 

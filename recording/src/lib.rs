@@ -17,6 +17,7 @@ pub mod exit_code;
 mod histogram;
 mod host;
 mod load;
+mod measures;
 mod profile;
 mod schema;
 mod syscall;
@@ -32,6 +33,10 @@ pub use host::{Host, Tool};
 pub use load::{
     ConnectionCounts, CpuTime, Failure, FailureClass, Ledger, Load, LoadPhase, LoadPlan, LoadSlice,
     Timeline, Traffic,
+};
+pub use measures::{
+    Arrivals, ClassResult, LimitedBy, Limiter, LoadMeasures, LoadShape, Phases, RateStage,
+    ScheduleKept, Search, Spread, Trial, Unfinished,
 };
 pub use profile::{
     CallRow, Detail, InFlightCall, Lost, LostClass, OwnCost, Profile, ProfileSlice,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{LatencyHistogram, Warning, Window};
+use crate::{LatencyHistogram, LoadMeasures, LoadShape, Warning, Window};
 
 /// What the load generator did and saw during the measured window.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -43,10 +43,13 @@ pub struct Load {
     pub ended_early: Option<String>,
     /// What the reader has to know.
     pub warnings: Vec<Warning>,
+    /// What the run shows beyond its account; absent in recordings of versions without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub measures: Option<Box<LoadMeasures>>,
 }
 
 /// What was asked of the load generator.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LoadPlan {
     /// Connections kept open.
     pub connections: u32,
@@ -68,6 +71,9 @@ pub struct LoadPlan {
     pub method: String,
     /// Extra header lines; values of Authorization and Cookie replaced by hashes.
     pub headers: Vec<(String, String)>,
+    /// The shape of the load; absent for a closed loop of equal requests.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shape: Option<LoadShape>,
 }
 
 /// The phases of a run.
@@ -165,6 +171,8 @@ pub enum FailureClass {
     AddressUnavailable,
     /// The connection ended where a response had begun or was due.
     Closed,
+    /// A complete response with an expected status whose length or hash is not the expected one.
+    Content,
     /// The response breaks the protocol.
     Protocol,
     /// The server refused the connection.

@@ -133,6 +133,7 @@ mod tests {
                 timeout_ns: 1,
                 method: "GET".into(),
                 headers: Vec::new(),
+                shape: None,
             },
             window: Window {
                 start_ns: 1,
@@ -155,6 +156,7 @@ mod tests {
             timeline: Timeline::default(),
             ended_early: None,
             warnings: Vec::new(),
+            measures: None,
         };
         for message in [
             Message::LoadDone(Box::new(load)),

@@ -107,6 +107,7 @@ fn failure_text(failure: &Failure) -> String {
     let what = match failure.class {
         FailureClass::AddressUnavailable => "no free local address",
         FailureClass::Closed => "connection closed too early",
+        FailureClass::Content => "unexpected body",
         FailureClass::Protocol => "protocol broken",
         FailureClass::Refused => "connection refused",
         FailureClass::Reset => "connection reset",

@@ -327,6 +327,7 @@ fn load(server: &Server, window: Window, ok: u64, speed: f64) -> Load {
             timeout_ns: 10_000_000_000,
             method: "GET".to_owned(),
             headers: Vec::new(),
+            shape: None,
         },
         window,
         ledger: Ledger {
@@ -364,6 +365,7 @@ fn load(server: &Server, window: Window, ok: u64, speed: f64) -> Load {
         timeline: Timeline::default(),
         ended_early: None,
         warnings: Vec::new(),
+        measures: None,
     }
 }
 
