@@ -11,4 +11,5 @@ mod markdown;
 mod real;
 mod strace;
 mod text;
+mod tools;
 mod verdict;
