@@ -1,10 +1,15 @@
 //! What is asked of a load, and whether it makes sense.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
+use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::check::Check;
+use crate::mix::{Mix, RequestSpec};
+use crate::proxy_protocol::ProxyProtocol;
 use crate::request::Request;
+use crate::shape::Shape;
 use crate::target::{Target, UrlError};
 
 /// A load to run. [`Config::new`] gives the defaults, [`Config::validate`] says what is wrong.
@@ -41,6 +46,24 @@ pub struct Config {
     pub source_addresses: Vec<IpAddr>,
     /// CPUs for the client threads, one each in turn; empty leaves them to the scheduler.
     pub cpus: Vec<usize>,
+    /// Requests in the proportion of their weights; empty for the one above.
+    pub requests: Vec<RequestSpec>,
+    /// Whether `{seq}` and `{random}` in path, headers and bodies are replaced in every request.
+    pub placeholders: bool,
+    /// What the body of a response has to be.
+    pub check: Check,
+    /// One body in so many is hashed, where a hash is expected.
+    pub hash_every: u64,
+    /// Connect to this Unix socket instead of the host of the URL.
+    pub unix_socket: Option<PathBuf>,
+    /// Connect to this `HOST[:PORT]` instead of the host of the URL.
+    pub connect_to: Option<String>,
+    /// Header of the PROXY protocol at the start of every connection.
+    pub proxy_protocol: Option<ProxyProtocol>,
+    /// Address that this header claims; `None` for the real one.
+    pub proxy_source: Option<SocketAddr>,
+    /// Open loop, think time and the like.
+    pub shape: Shape,
     /// Lock-step: wait for permission between warm-up and window and after the window, with
     /// nothing in flight. Needs a window by count, and no warm-up by time.
     pub barriers: bool,
@@ -105,6 +128,38 @@ pub enum ConfigError {
         /// The method.
         method: String,
     },
+    /// A request of several that makes no sense.
+    #[error("{origin}: {reason}")]
+    Request {
+        /// Where it stands (`file:line`).
+        origin: String,
+        /// What is wrong with it.
+        reason: Box<ConfigError>,
+    },
+    /// Barriers wait for nothing in flight, which an open loop never does.
+    #[error("barriers go with a plain closed loop, not with a rate")]
+    BarriersByRate,
+    /// Rates for a closed loop, or none for an open one.
+    #[error("an open loop needs a rate, and a closed loop has none")]
+    Rate,
+    /// A rate of connections that is no rate.
+    #[error("the connection rate must be more than 0, not {rate}")]
+    ConnectionRate {
+        /// What was asked.
+        rate: String,
+    },
+    /// A Unix socket has no addresses.
+    #[error("a Unix socket and {what} exclude each other")]
+    UnixSocket {
+        /// What else was asked.
+        what: &'static str,
+    },
+    /// Weights whose proportions are too fine.
+    #[error("the weights add up to {total} after reducing them: at most 10000 can be kept exactly")]
+    Weights {
+        /// Their sum.
+        total: u64,
+    },
     /// No status would be ok.
     #[error("no expected status: every response would be a failure")]
     NoExpectedStatus,
@@ -160,8 +215,26 @@ impl Config {
             slice_interval: None,
             source_addresses: Vec::new(),
             cpus: Vec::new(),
+            requests: Vec::new(),
+            placeholders: false,
+            check: Check::default(),
+            hash_every: 1,
+            unix_socket: None,
+            connect_to: None,
+            proxy_protocol: None,
+            proxy_source: None,
+            shape: Shape::default(),
             barriers: false,
         }
+    }
+
+    /// Whether each status is ok, by its number.
+    pub(crate) fn expected_table(&self) -> Box<[bool]> {
+        let is_expected = |status| {
+            let mut ranges = self.expected_statuses.iter();
+            ranges.any(|range| range.contains(&status))
+        };
+        (0..1000).map(is_expected).collect()
     }
 
     /// Says what is wrong, if anything is; [`crate::run`] asks too.
@@ -173,6 +246,7 @@ impl Config {
     pub(crate) fn checked(&self) -> Result<(Target, Request), ConfigError> {
         self.check_counts()?;
         self.check_times()?;
+        self.check_shape()?;
         if self.expected_statuses.iter().all(RangeInclusive::is_empty) {
             return Err(ConfigError::NoExpectedStatus);
         }
@@ -181,8 +255,39 @@ impl Config {
             return Err(ConfigError::Cpu { cpu, max });
         }
         let target = Target::parse(&self.url)?;
+        if let Some(to) = &self.connect_to {
+            target.elsewhere(to)?;
+        }
         let request = Request::build(self, &target)?;
+        Mix::build(self, &target)?;
         Ok((target, request))
+    }
+
+    fn check_shape(&self) -> Result<(), ConfigError> {
+        let shape = &self.shape;
+        if shape.is_open_loop() == shape.rates.is_empty() {
+            return Err(ConfigError::Rate);
+        }
+        if self.barriers && shape.is_paced() {
+            return Err(ConfigError::BarriersByRate);
+        }
+        if let Some(rate) = shape.connection_rate
+            && !(rate > 0.0 && rate.is_finite())
+        {
+            return Err(ConfigError::ConnectionRate {
+                rate: rate.to_string(),
+            });
+        }
+        if self.unix_socket.is_some() {
+            let others = [
+                (self.connect_to.is_some(), "another address to connect to"),
+                (!self.source_addresses.is_empty(), "source addresses"),
+            ];
+            if let Some(&(_, what)) = others.iter().find(|(given, _)| *given) {
+                return Err(ConfigError::UnixSocket { what });
+            }
+        }
+        Ok(())
     }
 
     fn check_counts(&self) -> Result<(), ConfigError> {
@@ -196,6 +301,10 @@ impl Config {
                     Stop::Requests(requests) => requests,
                     Stop::Duration(_) => 1,
                 },
+            ),
+            (
+                "the number of bodies of which one is hashed",
+                self.hash_every,
             ),
             (
                 "the number of requests per connection",

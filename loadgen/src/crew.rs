@@ -39,6 +39,7 @@ impl Crew {
                 mailbox: Arc::clone(&mailbox),
                 notices: notices.clone(),
                 connections: connections_of_thread(connections, threads, thread),
+                thread,
                 cpu: cpus.get(thread as usize % cpus.len().max(1)).copied(),
             };
             let handle = std::thread::Builder::new()
@@ -97,6 +98,7 @@ struct Job {
     mailbox: Arc<Mailbox>,
     notices: Sender<Notice>,
     connections: u32,
+    thread: u32,
     cpu: Option<usize>,
 }
 
@@ -108,7 +110,15 @@ impl Job {
         let result = self
             .cpu
             .map_or(Ok(()), limits::pin_thread)
-            .and_then(|()| Worker::new(self.plan, self.mailbox, self.notices, self.connections))
+            .and_then(|()| {
+                Worker::new(
+                    self.plan,
+                    self.mailbox,
+                    self.notices,
+                    self.connections,
+                    self.thread,
+                )
+            })
             .and_then(Worker::run);
         drop(alarm);
         match result {

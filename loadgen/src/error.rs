@@ -1,12 +1,13 @@
 //! Why a load could not be run; failures of single requests are counted, not raised.
 
-use std::fmt::Write as _;
-use std::net::SocketAddr;
+use std::fmt::{Display, Write as _};
+use std::net::{IpAddr, SocketAddr};
 
 use recording::exit_code;
 use rustix::io::Errno;
 
 use crate::config::ConfigError;
+use crate::target::Address;
 
 /// A load that could not be run.
 #[derive(Debug, thiserror::Error)]
@@ -49,12 +50,24 @@ pub enum LoadError {
         errno: Errno,
     },
     /// The name has no address.
-    #[error("cannot resolve {host:?}: {reason}")]
+    #[error(
+        "cannot resolve {host:?}: {reason}; check the name with `getent ahosts`, or give --connect-to"
+    )]
     Resolve {
         /// The name.
         host: String,
         /// The resolver's answer.
         reason: std::io::Error,
+    },
+    /// A source address belongs to nobody here.
+    #[error(
+        "cannot connect from {address}: {errno} (see `ip address` for the addresses of this machine)"
+    )]
+    Source {
+        /// The address.
+        address: IpAddr,
+        /// The kernel's answer.
+        errno: Errno,
     },
     /// No source address is of the family of the target.
     #[error(
@@ -69,7 +82,7 @@ pub enum LoadError {
     #[error("cannot connect to {}: {errno}; {}", list(addresses), remedy(*errno))]
     Unreachable {
         /// Every address that was tried.
-        addresses: Vec<SocketAddr>,
+        addresses: Vec<Address>,
         /// The last answer.
         errno: Errno,
     },
@@ -79,7 +92,7 @@ impl LoadError {
     /// The exit code that it ends the program with.
     pub fn exit_code(&self) -> u8 {
         match self {
-            Self::Config(_) | Self::SourceFamily { .. } => exit_code::USAGE,
+            Self::Config(_) | Self::Source { .. } | Self::SourceFamily { .. } => exit_code::USAGE,
             Self::Affinity { .. } | Self::FileLimit { .. } => exit_code::CANNOT_MEASURE,
             Self::Os { .. } | Self::Resolve { .. } | Self::Unreachable { .. } => exit_code::FAILED,
         }
@@ -87,7 +100,7 @@ impl LoadError {
 }
 
 /// Addresses for people.
-pub(crate) fn list(addresses: &[SocketAddr]) -> String {
+pub(crate) fn list(addresses: &[impl Display]) -> String {
     let mut text = String::new();
     for (index, address) in addresses.iter().enumerate() {
         let separator = if index == 0 { "" } else { ", " };
@@ -104,6 +117,7 @@ fn remedy(errno: Errno) -> &'static str {
         Errno::ADDRNOTAVAIL => {
             "no local port is free: widen net.ipv4.ip_local_port_range, or wait for TIME_WAIT to pass"
         }
+        Errno::NOENT => "no such socket: start the server, or check the path",
         Errno::MFILE | Errno::NFILE => "raise the limit on open files (`ulimit -n`)",
         _ => "check the address and the route to it with `ip route get`",
     }
@@ -117,7 +131,9 @@ mod tests {
     #[test]
     fn unreachable_says_what_to_do() {
         let error = LoadError::Unreachable {
-            addresses: vec!["[::1]:80".parse().unwrap(), "127.0.0.1:80".parse().unwrap()],
+            addresses: ["[::1]:80", "127.0.0.1:80"]
+                .map(|address| Address::Inet(address.parse().unwrap()))
+                .to_vec(),
             errno: Errno::CONNREFUSED,
         };
         assert_eq!(

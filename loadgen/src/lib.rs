@@ -16,6 +16,7 @@
 
 #![deny(unsafe_code)]
 
+mod check;
 mod clock;
 mod config;
 mod control;
@@ -24,25 +25,39 @@ mod error;
 mod fetch;
 mod http1;
 mod limits;
+mod measures;
+mod mix;
+mod observed;
 mod orders;
 mod outcome;
+mod pacer;
+mod placeholder;
 mod plan;
 mod protocol;
+mod proxy_protocol;
+mod random;
 pub mod redact;
 mod request;
 mod run;
+mod run_queue;
 mod schedule;
+mod shape;
 mod slices;
+mod stages;
 mod sys;
 mod tally;
 mod target;
 mod timeline;
 mod worker;
 
+pub use check::Check;
 pub use config::{Config, ConfigError, Stop, Warmup};
 pub use control::{Control, StopHandle};
 pub use error::LoadError;
 pub use fetch::{FetchError, Fetched, fetch};
 pub use http1::{Framing, ProtocolViolation};
+pub use mix::RequestSpec;
+pub use proxy_protocol::ProxyProtocol;
 pub use run::run;
-pub use target::UrlError;
+pub use shape::{Shape, ShapeError, Stage, Think};
+pub use target::{Address, UrlError};

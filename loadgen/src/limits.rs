@@ -1,5 +1,8 @@
 //! Limits of the operating system, checked before anything is opened.
 
+use std::net::{IpAddr, UdpSocket};
+
+use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
@@ -25,6 +28,17 @@ pub(crate) fn ensure_descriptors(connections: u32, threads: u32) -> Result<(), L
             connections,
             needed,
             hard,
+        }),
+    }
+}
+
+/// Says whether connections can begin at an address.
+pub(crate) fn check_source(address: IpAddr) -> Result<(), LoadError> {
+    match UdpSocket::bind((address, 0)) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(LoadError::Source {
+            address,
+            errno: Errno::from_io_error(&error).unwrap_or(Errno::ADDRNOTAVAIL),
         }),
     }
 }

@@ -7,7 +7,8 @@ use recording::{CpuTime, LatencyHistogram, Load, LoadPlan, LoadSlice, Timeline, 
 use rustix::io::Errno;
 
 use crate::config::{Config, Stop, Warmup};
-use crate::orders::LegCounts;
+use crate::measures;
+use crate::orders::{Drained, LegCounts};
 use crate::redact;
 use crate::tally::Tally;
 use crate::timeline::Bins;
@@ -24,6 +25,8 @@ pub(crate) struct Outcome {
     pub(crate) open: u32,
     /// Why another one was not.
     pub(crate) open_failure: Option<Errno>,
+    /// What became of what was in flight at the end of the window.
+    pub(crate) drained: Drained,
 }
 
 /// Puts the result together.
@@ -41,7 +44,9 @@ pub(crate) fn load(config: &Config, outcome: Outcome) -> Load {
         .failed
         .sort_by(|a, b| (a.class, &a.phase).cmp(&(b.class, &b.phase)));
     let busiest_thread_share = busiest_share(&outcome);
-    let warnings = warnings(config, &outcome, &tally, busiest_thread_share);
+    let measures = measures::of(config, &outcome, &tally, busiest_thread_share);
+    let mut warnings = warnings(config, &outcome, &tally, busiest_thread_share);
+    warnings.extend(measures::warning(&measures));
     Load {
         url: redact::url(&config.url),
         plan: plan(config),
@@ -62,7 +67,7 @@ pub(crate) fn load(config: &Config, outcome: Outcome) -> Load {
         }),
         ended_early: outcome.ended_early,
         warnings,
-        measures: None,
+        measures: Some(Box::new(measures)),
     }
 }
 
@@ -95,7 +100,7 @@ fn plan(config: &Config) -> LoadPlan {
             .iter()
             .map(|(name, value)| (name.clone(), redact::header_value(name, value)))
             .collect(),
-        shape: None,
+        shape: config.shape.stored(config.timeout),
     }
 }
 
@@ -173,7 +178,8 @@ fn warnings(config: &Config, outcome: &Outcome, tally: &Tally, busiest: f64) -> 
     let oldest_ns = outcome
         .legs
         .iter()
-        .filter_map(|leg| leg.oldest_unfinished_ns)
+        .filter(|leg| !leg.observed.ages.is_empty())
+        .map(|leg| leg.observed.ages.max())
         .max();
     if let Some(oldest_ns) = oldest_ns.filter(|&oldest_ns| oldest_ns > slowest_ok_ns) {
         let text = format!(

@@ -2,15 +2,23 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use crate::mix::Mix;
+use crate::protocol::Exchange;
+use crate::proxy_protocol::ProxyProtocol;
 use crate::request::Request;
+use crate::shape::Shape;
+use crate::target::Address;
 
 /// What all client threads do.
 #[derive(Debug)]
 pub(crate) struct Plan {
+    /// The request, or the first one of the mix.
     pub(crate) request: Request,
+    /// All requests, where there is more than one.
+    pub(crate) mix: Option<Mix>,
     /// Requests in flight on one connection.
     pub(crate) depth: u32,
-    pub(crate) addresses: Vec<SocketAddr>,
+    pub(crate) addresses: Vec<Address>,
     /// Local addresses to connect from; empty leaves the choice to the kernel.
     pub(crate) sources: Vec<IpAddr>,
     pub(crate) timeout_ns: u64,
@@ -18,4 +26,48 @@ pub(crate) struct Plan {
     pub(crate) requests_per_connection: u64,
     /// Whether a status is ok; one place for each of 0..=999.
     pub(crate) expected: Box<[bool]>,
+    /// One body in so many is hashed, where a hash is expected.
+    pub(crate) hash_every: u64,
+    /// Header in front of everything else on a connection, and the address that it claims.
+    pub(crate) proxy: Option<(ProxyProtocol, Option<SocketAddr>)>,
+    pub(crate) threads: u32,
+    pub(crate) shape: Shape,
+}
+
+impl Plan {
+    /// The request of an exchange.
+    #[inline]
+    pub(crate) fn request_of(&self, exchange: &Exchange) -> &Request {
+        match &self.mix {
+            None => &self.request,
+            Some(mix) => mix.request(exchange.class),
+        }
+    }
+
+    /// Whether all requests have the same bytes, so that they can be written as they are.
+    #[inline]
+    pub(crate) fn is_uniform(&self) -> bool {
+        self.mix.is_none() && self.request.patches.is_empty()
+    }
+
+    /// Time between two connections of one thread, where they are opened at a rate.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "the cast saturates, and rates are positive"
+    )]
+    pub(crate) fn connect_interval_ns(&self) -> Option<u64> {
+        let rate = self.shape.connection_rate?;
+        Some((f64::from(self.threads) * 1e9 / rate) as u64)
+    }
+
+    /// Whether a status is ok for an exchange.
+    #[inline]
+    pub(crate) fn is_expected(&self, exchange: &Exchange, status: u16) -> bool {
+        let expected = match &self.request_of(exchange).expected {
+            None => &self.expected,
+            Some(expected) => expected,
+        };
+        expected[usize::from(status)]
+    }
 }

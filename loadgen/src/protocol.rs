@@ -20,6 +20,12 @@ pub(crate) struct Exchange {
     pub(crate) started_ns: u64,
     /// When the first byte of its final response was read, ns. Zero before.
     pub(crate) first_byte_ns: u64,
+    /// When it was due, ns; zero in a closed loop, where nothing is.
+    pub(crate) due_ns: u64,
+    /// Its number in its phase, from which everything that varies in its bytes follows.
+    pub(crate) number: u64,
+    /// Which of the requests of the plan it is.
+    pub(crate) class: u16,
 }
 
 /// An exchange that a connection is done with.
@@ -36,6 +42,8 @@ pub(crate) enum Fate {
     Answered {
         /// Status of the final head, 100..=999.
         status: u16,
+        /// Whether its body is the expected one, as far as the plan says.
+        content_ok: bool,
     },
     /// It failed.
     Failed {
@@ -151,6 +159,13 @@ impl Protocol {
     ) -> Option<Close> {
         match self {
             Self::Http1(http1) => http1.expire(plan, oldest_ns, ended),
+        }
+    }
+
+    /// When each exchange in flight was started, ns.
+    pub(crate) fn each_started_ns(&self, see: &mut dyn FnMut(u64)) {
+        match self {
+            Self::Http1(http1) => http1.each_started_ns(see),
         }
     }
 

@@ -1,6 +1,8 @@
 //! The bytes of a request, made once and sent again and again.
 
+use crate::check::Check;
 use crate::config::{Config, ConfigError};
+use crate::placeholder::{self, Patch};
 use crate::target::Target;
 
 /// A request, ready to be written.
@@ -15,6 +17,12 @@ pub(crate) struct Request {
     /// Whether sending it twice is the same as sending it once (RFC 9110, section 9.2.2), so that
     /// it can be sent again when nobody knows whether it arrived.
     pub(crate) is_idempotent: bool,
+    /// What varies in its bytes.
+    pub(crate) patches: Vec<Patch>,
+    /// Statuses that are ok, where they are not those of the plan.
+    pub(crate) expected: Option<Box<[bool]>>,
+    /// What the body of its response has to be.
+    pub(crate) check: Check,
 }
 
 impl Request {
@@ -26,42 +34,78 @@ impl Request {
                 method: method.to_owned(),
             });
         }
-        let mut bytes = format!("{method} {} HTTP/1.1\r\n", target.path_and_query).into_bytes();
-        let mut add = |name: &str, value: &str| {
-            bytes.extend_from_slice(format!("{name}: {value}\r\n").as_bytes());
+        let varying = |bytes: &[u8]| {
+            if config.placeholders {
+                placeholder::cut(bytes)
+            } else {
+                (bytes.to_vec(), Vec::new())
+            }
         };
-        let given = |name: &str| {
-            config
-                .headers
-                .iter()
-                .any(|(n, _)| n.eq_ignore_ascii_case(name))
-        };
-        if !given("host") {
-            add("Host", &target.authority);
+        let body = config.body.as_deref().map(varying);
+        let length = body.as_ref().map(|(body, _)| body.len());
+        let head = head(config, target, length)?;
+        let (mut bytes, mut patches) = varying(head.as_bytes());
+        if let Some((body, inside)) = body {
+            patches.extend(inside.into_iter().map(|patch| patch.moved(bytes.len())));
+            bytes.extend_from_slice(&body);
         }
-        if !given("user-agent") {
-            add("User-Agent", USER_AGENT);
-        }
-        for (name, value) in &config.headers {
-            check_header(name, value)?;
-            add(name, value);
-        }
-        match &config.body {
-            Some(body) => add("Content-Length", &body.len().to_string()),
-            None if EXPECTS_BODY.contains(&method) => add("Content-Length", "0"),
-            None => {}
-        }
-        bytes.extend_from_slice(b"\r\n");
-        bytes.extend_from_slice(config.body.as_deref().unwrap_or_default());
         let length = bytes.len();
-        let copies = (BURST_BYTES_MAX / length).clamp(1, config.depth as usize);
+        let copies = if patches.is_empty() {
+            (BURST_BYTES_MAX / length).clamp(1, config.depth as usize)
+        } else {
+            1
+        };
         Ok(Self {
             bytes: bytes.repeat(copies),
             length,
             is_head: method == "HEAD",
             is_idempotent: IDEMPOTENT.contains(&method),
+            patches,
+            expected: None,
+            check: config.check.clone(),
         })
     }
+
+    /// Adds the bytes of request `number`.
+    pub(crate) fn write(&self, number: u64, seed: u64, to: &mut Vec<u8>) {
+        let start = to.len();
+        to.extend_from_slice(&self.bytes[..self.length]);
+        for (place, patch) in (0..).zip(&self.patches) {
+            patch.write(&mut to[start..], number, place, seed);
+        }
+    }
+}
+
+/// The head, its empty line included.
+fn head(config: &Config, target: &Target, body: Option<usize>) -> Result<String, ConfigError> {
+    let method = config.method.as_str();
+    let mut head = format!("{method} {} HTTP/1.1\r\n", target.path_and_query);
+    let mut add = |name: &str, value: &str| {
+        for part in [name, ": ", value, "\r\n"] {
+            head.push_str(part);
+        }
+    };
+    let given = |name: &str| {
+        let mut headers = config.headers.iter();
+        headers.any(|(known, _)| known.eq_ignore_ascii_case(name))
+    };
+    if !given("host") {
+        add("Host", &target.authority);
+    }
+    if !given("user-agent") {
+        add("User-Agent", USER_AGENT);
+    }
+    for (name, value) in &config.headers {
+        check_header(name, value)?;
+        add(name, value);
+    }
+    match body {
+        Some(length) => add("Content-Length", &length.to_string()),
+        None if EXPECTS_BODY.contains(&method) => add("Content-Length", "0"),
+        None => {}
+    }
+    head.push_str("\r\n");
+    Ok(head)
 }
 
 fn check_header(name: &str, value: &str) -> Result<(), ConfigError> {

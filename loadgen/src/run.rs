@@ -10,17 +10,18 @@ use recording::{Load, LoadPhase, LoadSlice, Window};
 use rustix::io::Errno;
 
 use crate::clock;
-use crate::config::{Config, Stop, Warmup};
+use crate::config::{Config, ConfigError, Stop, Warmup};
 use crate::control::{Control, StopHandle};
 use crate::crew::Crew;
 use crate::error::LoadError;
 use crate::limits;
-use crate::orders::{Leg, LegCounts, Notice, Order};
+use crate::mix::Mix;
+use crate::orders::{Drained, Leg, LegCounts, Notice, Order};
 use crate::outcome::{self, Outcome};
 use crate::plan::Plan;
 use crate::schedule::Budget;
 use crate::slices::SliceBoard;
-use crate::target::Target;
+use crate::target::{Address, Target};
 
 /// Runs a load. Failures of requests are part of the result; an error means that there is none.
 pub fn run(config: &Config, control: &mut dyn Control) -> Result<Load, LoadError> {
@@ -28,12 +29,19 @@ pub fn run(config: &Config, control: &mut dyn Control) -> Result<Load, LoadError
     limits::ensure_descriptors(config.connections, config.threads)?;
     let plan = Arc::new(Plan {
         request,
+        mix: Mix::build(config, &target)?,
         depth: config.depth,
         addresses: addresses(config, &target)?,
         sources: config.source_addresses.clone(),
         timeout_ns: nanoseconds(config.timeout),
         requests_per_connection: config.requests_per_connection.unwrap_or(u64::MAX),
-        expected: expected(config),
+        expected: config.expected_table(),
+        hash_every: config.hash_every,
+        proxy: config
+            .proxy_protocol
+            .map(|version| (version, config.proxy_source)),
+        threads: config.threads,
+        shape: config.shape.clone(),
     });
     let (sender, notices) = channel();
     control.started(StopHandle::new(sender.clone()));
@@ -59,6 +67,8 @@ pub fn run(config: &Config, control: &mut dyn Control) -> Result<Load, LoadError
         open: 0,
         open_failure: None,
         ended_early: None,
+        drained: Drained::default(),
+        drained_threads: 0,
     };
     let window = conductor.conduct()?;
     let Conductor {
@@ -67,6 +77,7 @@ pub fn run(config: &Config, control: &mut dyn Control) -> Result<Load, LoadError
         ended_early,
         open,
         open_failure,
+        drained,
         ..
     } = conductor;
     let bins = crew.leave();
@@ -78,6 +89,7 @@ pub fn run(config: &Config, control: &mut dyn Control) -> Result<Load, LoadError
         ended_early,
         open,
         open_failure,
+        drained,
     };
     Ok(outcome::load(config, outcome))
 }
@@ -101,6 +113,9 @@ struct Conductor<'a> {
     open: u32,
     open_failure: Option<Errno>,
     ended_early: Option<String>,
+    drained: Drained,
+    /// Threads that have nothing in flight any more.
+    drained_threads: u32,
 }
 
 impl Conductor<'_> {
@@ -134,6 +149,9 @@ impl Conductor<'_> {
         }
         self.control
             .phase(LoadPhase::Drain, end_ns, self.config.barriers);
+        if self.config.shape.drain {
+            self.wait_for(|conductor| conductor.drained_threads == threads)?;
+        }
         Ok(Window { start_ns, end_ns })
     }
 
@@ -303,6 +321,11 @@ impl Conductor<'_> {
                 self.legs.push(*leg);
             }
             Notice::LegDone(_) => self.warmed += 1,
+            Notice::Drained(drained) => {
+                self.drained.ok += drained.ok;
+                self.drained.failed += drained.failed;
+                self.drained_threads += 1;
+            }
             Notice::Halted => self.halted += 1,
             Notice::GaveUp { why } | Notice::Stop { why } => {
                 if self.ended_early.is_none() {
@@ -328,13 +351,25 @@ impl Conductor<'_> {
     }
 }
 
-/// The addresses of the target that can be reached from the asked source addresses.
-fn addresses(config: &Config, target: &Target) -> Result<Vec<SocketAddr>, LoadError> {
+/// Where connections go, as far as it can be reached from the asked source addresses.
+fn addresses(config: &Config, target: &Target) -> Result<Vec<Address>, LoadError> {
+    if let Some(path) = &config.unix_socket {
+        return Ok(vec![Address::Unix(path.clone())]);
+    }
+    let elsewhere = config
+        .connect_to
+        .as_ref()
+        .map(|to| target.elsewhere(to).map_err(ConfigError::from))
+        .transpose()?;
+    let target = elsewhere.as_ref().unwrap_or(target);
     let mut addresses = target.resolve().map_err(|reason| LoadError::Resolve {
         host: target.host.clone(),
         reason,
     })?;
     let sources = &config.source_addresses;
+    for &source in sources {
+        limits::check_source(source)?;
+    }
     let has_source = |address: &SocketAddr| {
         sources.is_empty()
             || sources
@@ -343,20 +378,10 @@ fn addresses(config: &Config, target: &Target) -> Result<Vec<SocketAddr>, LoadEr
     };
     if addresses.iter().any(has_source) {
         addresses.retain(has_source);
-        Ok(addresses)
+        Ok(addresses.into_iter().map(Address::Inet).collect())
     } else {
         Err(LoadError::SourceFamily { addresses })
     }
-}
-
-fn expected(config: &Config) -> Box<[bool]> {
-    let is_expected = |status| {
-        config
-            .expected_statuses
-            .iter()
-            .any(|range| range.contains(&status))
-    };
-    (0..1000).map(is_expected).collect()
 }
 
 fn nanoseconds(duration: Duration) -> u64 {

@@ -6,6 +6,9 @@ use hdrhistogram::Histogram;
 use recording::{ConnectionCounts, FailureClass, LatencyHistogram, Ledger, Traffic};
 use rustix::io::Errno;
 
+use crate::plan::Plan;
+use crate::protocol::Exchange;
+
 /// Where in a request a failure happened, in the words of a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FailurePhase {
@@ -61,6 +64,35 @@ pub(crate) struct Tally {
     pub(crate) connect_time: Histogram<u64>,
     /// Final responses by status code; one place for each of 0..=999.
     statuses: Box<[u64]>,
+    /// From the first write to the last byte, where the latency begins when a request is due.
+    pub(crate) service: Histogram<u64>,
+    /// From when a request is due to its first write.
+    pub(crate) lag: Histogram<u64>,
+    pub(crate) split: Split,
+    pub(crate) hashed_bodies: u64,
+    /// Names and values of header lines of final responses.
+    pub(crate) header_field_bytes: u64,
+    /// Results by class; empty where all requests are alike.
+    pub(crate) classes: Vec<ClassTally>,
+}
+
+/// Responses that came in more than one read. Of all others the first byte and the last one were
+/// read at once, so nothing has to be recorded of them.
+#[derive(Debug)]
+pub(crate) struct Split {
+    /// From the first write to the last byte.
+    pub(crate) service: Histogram<u64>,
+    /// From the first write to the first byte.
+    pub(crate) first_byte: Histogram<u64>,
+    /// From the first byte to the last one.
+    pub(crate) receive: Histogram<u64>,
+}
+
+/// Counts of one class of requests.
+#[derive(Debug)]
+pub(crate) struct ClassTally {
+    pub(crate) ledger: Ledger,
+    pub(crate) latency: Histogram<u64>,
 }
 
 impl Tally {
@@ -74,7 +106,66 @@ impl Tally {
             latency: histogram(timeout_ns),
             connect_time: histogram(timeout_ns),
             statuses: vec![0; STATUSES].into(),
+            service: LatencyHistogram::recorder(),
+            lag: LatencyHistogram::recorder(),
+            split: Split {
+                service: LatencyHistogram::recorder(),
+                first_byte: LatencyHistogram::recorder(),
+                receive: LatencyHistogram::recorder(),
+            },
+            hashed_bodies: 0,
+            header_field_bytes: 0,
+            classes: Vec::new(),
         }
+    }
+
+    /// Makes room for what the plan needs, so that counting never allocates.
+    pub(crate) fn for_plan(plan: &Plan) -> Self {
+        let room = || histogram(plan.timeout_ns);
+        let mut tally = Self::new(plan.timeout_ns);
+        tally.split = Split {
+            service: room(),
+            first_byte: room(),
+            receive: room(),
+        };
+        if plan.shape.is_open_loop() {
+            tally.service = room();
+            tally.lag = room();
+        }
+        let classes = plan.mix.as_ref().map_or(0, |mix| mix.classes.len());
+        let class = |_| ClassTally {
+            ledger: Ledger::default(),
+            latency: room(),
+        };
+        tally.classes = (0..classes).map(class).collect();
+        tally
+    }
+
+    /// What `before` left in flight, `in_flight` in all, ends here.
+    pub(crate) fn carry_in(&mut self, before: &Self, in_flight: u32) {
+        self.ledger.carried_in = u64::from(in_flight);
+        for (mine, theirs) in self.classes.iter_mut().zip(&before.classes) {
+            mine.ledger.carried_in = theirs.ledger.sent + theirs.ledger.carried_in
+                - theirs.ledger.ok
+                - theirs.ledger.failed_total();
+        }
+    }
+
+    /// What is in flight, `in_flight` in all, does not end here.
+    pub(crate) fn leave_unfinished(&mut self, in_flight: u32) {
+        self.ledger.unfinished = u64::from(in_flight);
+        for class in &mut self.classes {
+            let ledger = &mut class.ledger;
+            ledger.unfinished = ledger.sent + ledger.carried_in - ledger.ok - ledger.failed_total();
+        }
+    }
+
+    /// Counts a response that came in more than one read.
+    #[cold]
+    pub(crate) fn add_split(&mut self, service_ns: u64, first_byte_ns: u64) {
+        record(&mut self.split.service, service_ns);
+        record(&mut self.split.first_byte, first_byte_ns);
+        record(&mut self.split.receive, service_ns - first_byte_ns);
     }
 
     /// Counts the final status of a response.
@@ -84,8 +175,11 @@ impl Tally {
     }
 
     /// Counts a failed request.
-    pub(crate) fn fail(&mut self, class: FailureClass, phase: FailurePhase) {
+    pub(crate) fn fail(&mut self, of: &Exchange, class: FailureClass, phase: FailurePhase) {
         self.ledger.fail(class, phase.name(), 1);
+        if let Some(tally) = self.classes.get_mut(usize::from(of.class)) {
+            tally.ledger.fail(class, phase.name(), 1);
+        }
     }
 
     /// Adds what another thread counted.
@@ -109,6 +203,24 @@ impl Tally {
         add(&mut self.connect_time, &other.connect_time);
         for (mine, theirs) in self.statuses.iter_mut().zip(&other.statuses) {
             *mine += theirs;
+        }
+        add(&mut self.service, &other.service);
+        add(&mut self.lag, &other.lag);
+        add(&mut self.split.service, &other.split.service);
+        add(&mut self.split.first_byte, &other.split.first_byte);
+        add(&mut self.split.receive, &other.split.receive);
+        self.hashed_bodies += other.hashed_bodies;
+        self.header_field_bytes += other.header_field_bytes;
+        for (place, theirs) in other.classes.iter().enumerate() {
+            if self.classes.len() <= place {
+                self.classes.push(ClassTally {
+                    ledger: Ledger::default(),
+                    latency: LatencyHistogram::recorder(),
+                });
+            }
+            let mine = &mut self.classes[place];
+            mine.ledger.merge(&theirs.ledger);
+            add(&mut mine.latency, &theirs.latency);
         }
     }
 

@@ -1,6 +1,8 @@
 //! Where requests go: the URL, read strictly, and the addresses behind its host.
 
+use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs as _};
+use std::path::PathBuf;
 
 /// What a URL says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,6 +15,24 @@ pub(crate) struct Target {
     pub(crate) authority: String,
     /// Path with query, as typed.
     pub(crate) path_and_query: String,
+}
+
+/// Where connections go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Address {
+    /// An address and a port.
+    Inet(SocketAddr),
+    /// A Unix socket.
+    Unix(PathBuf),
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Inet(address) => address.fmt(f),
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
 }
 
 /// A URL that cannot be requested.
@@ -86,6 +106,27 @@ impl Target {
             port,
             authority,
             path_and_query: check_path(path)?,
+        })
+    }
+
+    /// The same host with another path.
+    pub(crate) fn with_path(&self, path: &str) -> Result<Self, UrlError> {
+        Ok(Self {
+            path_and_query: check_path(path)?,
+            ..self.clone()
+        })
+    }
+
+    /// `HOST[:PORT]` to connect to instead of the host of the URL; the port is that of the URL where
+    /// there is none.
+    pub(crate) fn elsewhere(&self, to: &str) -> Result<Self, UrlError> {
+        let (host, port) = split_authority(to)?;
+        let port = port.map_or(Ok(self.port), parse_port)?;
+        let (host, _) = check_host(host)?;
+        Ok(Self {
+            host,
+            port,
+            ..self.clone()
         })
     }
 

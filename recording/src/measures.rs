@@ -52,8 +52,8 @@ pub struct Phases {
     pub first_byte: Option<LatencyHistogram>,
     /// From the first byte of a response to its last one.
     pub receive: Option<LatencyHistogram>,
-    /// From the first byte of a request written to the last byte of its response. In a closed loop
-    /// it is the latency; in an open loop the latency begins when the request was due.
+    /// From the first byte of a request written to the last byte of its response, where the latency
+    /// begins when the request was due; `null` in a closed loop, where the latency is just that.
     pub service: Option<LatencyHistogram>,
     /// From the start of connecting to the first byte of a response, once per connection of the run.
     pub connection_first_byte: Option<LatencyHistogram>,

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 
 use recording::FailureClass;
 
+use crate::check::BodyCheck;
 use crate::plan::Plan;
 use crate::protocol::{Close, End, Ended, Exchange, Fate, Reading};
 use crate::tally::FailurePhase;
@@ -25,6 +26,11 @@ pub(crate) struct Http1 {
     status: u16,
     submitted: u64,
     served: u64,
+    body: BodyCheck,
+    /// The bytes of what is not completely written, where requests differ.
+    out: Vec<u8>,
+    /// Of those, how many were written.
+    out_written: usize,
 }
 
 impl Http1 {
@@ -38,6 +44,9 @@ impl Http1 {
             status: 0,
             submitted: 0,
             served: 0,
+            body: BodyCheck::default(),
+            out: Vec::new(),
+            out_written: 0,
         }
     }
 
@@ -48,6 +57,8 @@ impl Http1 {
         self.written = 0;
         self.submitted = 0;
         self.served = 0;
+        self.out.clear();
+        self.out_written = 0;
     }
 
     /// Exchanges that may be added.
@@ -63,7 +74,11 @@ impl Http1 {
     #[inline]
     pub(crate) fn submit(&mut self, plan: &Plan, exchange: Exchange) {
         if self.flight.is_empty() {
-            self.parser.begin(plan.request.is_head);
+            self.begin(plan, &exchange);
+        }
+        if !plan.is_uniform() {
+            let request = plan.request_of(&exchange);
+            request.write(exchange.number, plan.shape.seed, &mut self.out);
         }
         self.flight.push_back(exchange);
         self.unwritten += 1;
@@ -72,9 +87,12 @@ impl Http1 {
 
     /// The bytes of as many requests as one write can carry.
     #[inline]
-    pub(crate) fn unsent<'a>(&self, plan: &'a Plan) -> &'a [u8] {
+    pub(crate) fn unsent<'a>(&'a self, plan: &'a Plan) -> &'a [u8] {
         if self.unwritten == 0 {
             return &[];
+        }
+        if !plan.is_uniform() {
+            return &self.out[self.out_written..];
         }
         let request = &plan.request;
         let end = (self.unwritten * request.length).min(request.bytes.len());
@@ -85,9 +103,21 @@ impl Http1 {
     #[inline]
     pub(crate) fn sent(&mut self, plan: &Plan, count: usize) {
         self.written += count;
-        while self.unwritten > 0 && self.written >= plan.request.length {
-            self.written -= plan.request.length;
+        while self.unwritten > 0 {
+            let first = &self.flight[self.flight.len() - self.unwritten];
+            let length = plan.request_of(first).length;
+            if self.written < length {
+                break;
+            }
+            self.written -= length;
             self.unwritten -= 1;
+        }
+        if !plan.is_uniform() {
+            self.out_written += count;
+            if self.out_written == self.out.len() {
+                self.out.clear();
+                self.out_written = 0;
+            }
         }
     }
 
@@ -109,11 +139,15 @@ impl Http1 {
                 Event::Head { head, raw } => {
                     self.status = head.status;
                     traffic.head_bytes += raw.len() as u64;
+                    reading.tally.header_field_bytes += u64::from(head.field_bytes);
                     if let Some(exchange) = self.flight.front_mut() {
                         exchange.first_byte_ns = reading.now_ns;
                     }
                 }
-                Event::Body(data) => traffic.body_bytes += data.len() as u64,
+                Event::Body(data) => {
+                    traffic.body_bytes += data.len() as u64;
+                    self.body.add(data);
+                }
                 Event::Complete {
                     reusable,
                     trailer_bytes,
@@ -138,8 +172,8 @@ impl Http1 {
         }
         let at = self.parser.finish();
         if end == End::Eof && at == EndOfInput::Complete {
-            let status = self.status;
-            self.end_front(Fate::Answered { status }, ended);
+            let (fate, _was_hashed) = self.answered(plan);
+            self.end_front(fate, ended);
             self.served += 1;
             self.hand_back(plan, ended);
             return Close::Announced;
@@ -186,6 +220,13 @@ impl Http1 {
         })
     }
 
+    /// When each exchange was started.
+    pub(crate) fn each_started_ns(&self, see: &mut dyn FnMut(u64)) {
+        for exchange in &self.flight {
+            see(exchange.started_ns);
+        }
+    }
+
     /// When the oldest exchange was started.
     pub(crate) fn oldest_ns(&self) -> Option<u64> {
         self.flight.iter().map(|exchange| exchange.started_ns).min()
@@ -201,12 +242,31 @@ impl Http1 {
         self.served
     }
 
+    /// The response to an exchange is the next one that comes.
+    #[inline]
+    fn begin(&mut self, plan: &Plan, exchange: &Exchange) {
+        self.parser.begin(plan.request_of(exchange).is_head);
+        self.body.begin(plan, exchange);
+    }
+
+    /// What the complete response to the oldest exchange is, and whether its body was hashed.
+    #[inline]
+    fn answered(&mut self, plan: &Plan) -> (Fate, bool) {
+        let status = self.status;
+        let (content_ok, was_hashed) = match self.flight.front() {
+            Some(exchange) => self.body.end(plan, exchange),
+            None => (true, false),
+        };
+        (Fate::Answered { status, content_ok }, was_hashed)
+    }
+
     /// The oldest exchange has its response.
     #[inline]
     fn complete(&mut self, reading: &mut Reading<'_>, reusable: bool) -> Option<Close> {
         let was_written = self.flight.len() > self.unwritten;
-        let status = self.status;
-        self.end_front(Fate::Answered { status }, reading.ended);
+        let (fate, was_hashed) = self.answered(reading.plan);
+        reading.tally.hashed_bodies += u64::from(was_hashed);
+        self.end_front(fate, reading.ended);
         self.served += 1;
         if !reusable || !was_written {
             self.hand_back(reading.plan, reading.ended);
@@ -214,8 +274,8 @@ impl Http1 {
         } else if self.served >= reading.plan.requests_per_connection {
             Some(Close::Plan)
         } else {
-            if !self.flight.is_empty() {
-                self.parser.begin(reading.plan.request.is_head);
+            if let Some(next) = self.flight.front().copied() {
+                self.begin(reading.plan, &next);
             }
             None
         }
@@ -273,7 +333,11 @@ impl Http1 {
     /// Whether the oldest exchange may be sent once more.
     fn may_repeat(&self, plan: &Plan) -> bool {
         let is_untouched = self.flight.len() == self.unwritten && self.written == 0;
-        plan.request.is_idempotent || is_untouched
+        let is_idempotent = self
+            .flight
+            .front()
+            .is_some_and(|exchange| plan.request_of(exchange).is_idempotent);
+        is_idempotent || is_untouched
     }
 
     /// Where the oldest exchange is, if it fails now.

@@ -1,18 +1,23 @@
 //! Connections: opening them, what it means when they end, and when to try again.
 
 use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
 
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::{
-    AddressFamily, SocketFlags, SocketType, bind, connect, ipproto, socket_with, sockopt,
+    AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType, bind, connect, getpeername,
+    getsockname, ipproto, send, socket_with, sockopt,
 };
 
 use crate::clock;
 use crate::orders::Notice;
+use crate::protocol::Fate;
+use crate::proxy_protocol::{self, ProxyProtocol};
 use crate::sys;
 use crate::tally::{self, FailurePhase, class_of};
+use crate::target::Address;
 
 use super::transport::Transport;
 use super::{Stage, Worker};
@@ -46,16 +51,40 @@ impl Worker {
         }
     }
 
-    /// Begins to open a connection.
+    /// Begins to open a connection, or puts it off where connections are opened at a rate.
     pub(super) fn connect(&mut self, index: usize) {
         self.now_ns = clock::now_ns();
+        self.shut(index);
+        if let Some(retry_ns) = self.put_off(index) {
+            self.slots[index].stage = Stage::Waiting { retry_ns };
+            self.set_timer(retry_ns);
+        } else {
+            self.dial(index);
+        }
+    }
+
+    /// When a connection may be opened; `None` for now. The turn that it is given is its own.
+    fn put_off(&mut self, index: usize) -> Option<u64> {
+        let interval_ns = self.connect_interval_ns?;
         let slot = &mut self.slots[index];
-        slot.close();
+        if std::mem::take(&mut slot.has_permit) {
+            return None;
+        }
+        let at_ns = self.next_connect_ns.max(self.now_ns);
+        self.next_connect_ns = at_ns + interval_ns;
+        let late = at_ns > self.now_ns;
+        slot.has_permit = late;
+        self.observer.connects_delayed += u64::from(late);
+        late.then_some(at_ns)
+    }
+
+    fn dial(&mut self, index: usize) {
+        let slot = &mut self.slots[index];
         slot.stage = Stage::Connecting;
         slot.since_ns = self.now_ns;
         let at = (self.address + slot.tried) % self.plan.addresses.len();
         let token = u64::from(slot.generation) << 32 | index as u64;
-        let address = self.plan.addresses[at];
+        let address = &self.plan.addresses[at];
         let source = source(&self.plan.sources, address, index);
         match open(&self.epoll, address, source, token) {
             Ok(socket) => {
@@ -82,13 +111,24 @@ impl Worker {
             self.connect_failed(index, errno);
             return;
         }
+        let greeting = self
+            .plan
+            .proxy
+            .map(|(version, claimed)| greet(transport.socket(), version, claimed));
         self.now_ns = clock::now_ns();
+        match greeting {
+            Some(Err(errno)) => return self.connect_failed(index, errno),
+            Some(Ok(count)) => self.tally.traffic.sent_bytes += count as u64,
+            None => {}
+        }
         self.address = (self.address + slot.tried) % self.plan.addresses.len();
         slot.tried = 0;
         slot.stage = Stage::Open;
         self.outage.failures = 0;
         self.tally.connections.established += 1;
-        tally::record(&mut self.tally.connect_time, self.now_ns - slot.since_ns);
+        let took_ns = self.now_ns - slot.since_ns;
+        tally::record(&mut self.tally.connect_time, took_ns);
+        self.observer.opened(self.now_ns, took_ns);
         self.opened(None);
         self.refill(index);
     }
@@ -98,17 +138,21 @@ impl Worker {
         let slot = &mut self.slots[index];
         slot.tried += 1;
         if slot.tried < self.plan.addresses.len() {
-            self.connect(index);
+            slot.close();
+            self.now_ns = clock::now_ns();
+            self.dial(index);
             return;
         }
         slot.tried = 0;
         let since_ns = slot.since_ns;
         let had_request = !slot.queue.is_empty();
-        if had_request && !self.stamp() {
+        if had_request && !self.stamp() && self.drain.is_none() {
             return;
         }
-        while self.slots[index].queue.pop_front().is_some() {
-            self.count_failure(class_of(errno), FailurePhase::Connect);
+        while let Some(exchange) = self.slots[index].queue.pop_front() {
+            let class = class_of(errno);
+            let phase = FailurePhase::Connect;
+            self.give_up(exchange, Fate::Failed { class, phase });
         }
         self.close_and_wait(index, BACKOFF_MAX_DOUBLINGS);
         if self.outage.add(since_ns, self.now_ns) && had_request && !self.outage.reported {
@@ -125,8 +169,8 @@ impl Worker {
     /// Closes the connection and lets some time pass before the next one, twice as long after every
     /// failure, up to `doublings` times.
     pub(super) fn close_and_wait(&mut self, index: usize, doublings: u32) {
+        self.shut(index);
         let slot = &mut self.slots[index];
-        slot.close();
         let retry_ns = self.now_ns + (BACKOFF_NS << slot.failures.min(doublings));
         slot.failures = slot.failures.saturating_add(1);
         slot.stage = Stage::Waiting { retry_ns };
@@ -150,7 +194,7 @@ impl Worker {
     }
 
     fn outage_text(&self, errno: Errno) -> String {
-        let address = self.plan.addresses[self.address];
+        let address = &self.plan.addresses[self.address];
         let seconds = (self.now_ns - self.outage.since_ns) as f64 / 1e9;
         let failures = self.outage.failures;
         format!(
@@ -160,7 +204,10 @@ impl Worker {
 }
 
 /// The local address for a slot, of the family of `address`; the kernel's choice where there is none.
-fn source(sources: &[IpAddr], address: SocketAddr, index: usize) -> Option<IpAddr> {
+fn source(sources: &[IpAddr], address: &Address, index: usize) -> Option<IpAddr> {
+    let Address::Inet(address) = address else {
+        return None;
+    };
     let fitting = || {
         sources
             .iter()
@@ -173,10 +220,20 @@ fn source(sources: &[IpAddr], address: SocketAddr, index: usize) -> Option<IpAdd
 /// A socket on its way to `address`, registered for all that it will ever need.
 fn open(
     epoll: &OwnedFd,
-    address: SocketAddr,
+    address: &Address,
     source: Option<IpAddr>,
     token: u64,
 ) -> Result<OwnedFd, Errno> {
+    let socket = match address {
+        Address::Inet(address) => begin_tcp(*address, source)?,
+        Address::Unix(path) => begin_unix(path)?,
+    };
+    let interest = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
+    epoll::add(epoll, &socket, EventData::new_u64(token), interest)?;
+    Ok(socket)
+}
+
+fn begin_tcp(address: SocketAddr, source: Option<IpAddr>) -> Result<OwnedFd, Errno> {
     let family = match address {
         SocketAddr::V4(_) => AddressFamily::INET,
         SocketAddr::V6(_) => AddressFamily::INET6,
@@ -192,19 +249,39 @@ fn open(
         bind(&socket, &SocketAddr::new(source, 0))?;
     }
     match connect(&socket, &address) {
-        Ok(()) | Err(Errno::INPROGRESS) => {}
-        Err(errno) => return Err(errno),
+        Ok(()) | Err(Errno::INPROGRESS) => Ok(socket),
+        Err(errno) => Err(errno),
     }
-    let interest = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
-    epoll::add(epoll, &socket, EventData::new_u64(token), interest)?;
+}
+
+/// A Unix socket connects at once, or fails with `EAGAIN` when the server's queue is full.
+fn begin_unix(path: &Path) -> Result<OwnedFd, Errno> {
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    connect(&socket, &SocketAddrUnix::new(path)?)?;
     Ok(socket)
+}
+
+/// Sends the header of the PROXY protocol and returns its length. A new socket takes it whole.
+fn greet(
+    socket: &OwnedFd,
+    version: ProxyProtocol,
+    claimed: Option<SocketAddr>,
+) -> Result<usize, Errno> {
+    let own = || SocketAddr::try_from(getsockname(socket).ok()?).ok();
+    let peer = || SocketAddr::try_from(getpeername(socket).ok()??).ok();
+    let header = proxy_protocol::header(version, claimed.or_else(own).zip(peer()));
+    match send(socket, &header, SendFlags::NOSIGNAL)? {
+        count if count == header.len() => Ok(count),
+        _ => Err(Errno::NOBUFS),
+    }
 }
 
 /// The first wait after a failed connection.
 const BACKOFF_NS: u64 = 1_000_000;
 /// 64 ms at most: a restarted server is found again at once, an absent one is asked 16 times a
 /// second.
-const BACKOFF_MAX_DOUBLINGS: u32 = 6;
+pub(super) const BACKOFF_MAX_DOUBLINGS: u32 = 6;
 /// So many failures in a row, over so long a time, end the run: longer than a restart takes.
 const OUTAGE_FAILURES: u32 = 3;
 const OUTAGE_NS: u64 = 1_000_000_000;

@@ -3,16 +3,19 @@
 use recording::FailureClass;
 
 use crate::clock;
-use crate::protocol::{Close, End, Ended, Fate};
+use crate::protocol::{Close, End, Ended, Exchange, Fate};
 use crate::tally::{self, FailurePhase};
 
 use super::Worker;
+use super::connecting::BACKOFF_MAX_DOUBLINGS;
 
 impl Worker {
     /// Counts what has ended on a connection and gives it something new to do.
     #[inline]
     pub(super) fn settle(&mut self, index: usize) {
-        self.count_ended(index);
+        if self.count_ended(index) {
+            self.rest(index);
+        }
         self.refill(index);
     }
 
@@ -26,8 +29,10 @@ impl Worker {
     /// Counts what has ended on a connection, closes it, and opens the next one if that has
     /// something to do.
     pub(super) fn close(&mut self, index: usize, close: Close) {
-        let has_ended = !self.ended.is_empty();
-        self.count_ended(index);
+        let has_ended = self.count_ended(index);
+        if has_ended {
+            self.rest(index);
+        }
         let connections = &mut self.tally.connections;
         match close {
             Close::Announced => connections.closed_by_server += 1,
@@ -35,29 +40,51 @@ impl Worker {
             Close::Idle => connections.closed_idle += 1,
             Close::Plan => connections.closed_by_plan += 1,
         }
-        let slot = &mut self.slots[index];
-        if close == Close::Failure && slot.protocol.served() == 0 {
+        let has_served = self.slots[index].protocol.served() > 0;
+        if close == Close::Failure && !has_served {
             // It may be like this for every connection, so do not hammer the server.
             self.close_and_wait(index, 0);
-        } else {
-            slot.close();
+        } else if has_ended || has_served || self.pacing.is_none() {
+            self.shut(index);
             if has_ended {
                 self.refill(index);
+            } else {
+                self.keep_alive(index);
             }
+        } else {
+            // A server that closes what it has just accepted is not asked without a pause.
+            self.close_and_wait(index, BACKOFF_MAX_DOUBLINGS);
         }
     }
 
-    /// Counts what has ended on a connection. What ends without a leg has been counted as
-    /// unfinished, and is about to be taken back.
+    /// Closes a connection, if there is one, and takes note of it.
+    pub(super) fn shut(&mut self, index: usize) {
+        let slot = &mut self.slots[index];
+        if slot.is_open() {
+            let lived_ns = self.now_ns.saturating_sub(slot.since_ns);
+            let lived_ns = (slot.protocol.served() > 0).then_some(lived_ns);
+            self.observer.closed(self.now_ns, lived_ns);
+        }
+        slot.close();
+    }
+
+    /// Counts what has ended on a connection; `false` if nothing has. What ends without a leg has
+    /// been counted as unfinished: it is about to be taken back, or was waited for.
     #[inline]
-    fn count_ended(&mut self, index: usize) {
-        if self.leg.is_some() {
-            for place in 0..self.ended.len() {
-                let ended = self.ended[place];
+    fn count_ended(&mut self, index: usize) -> bool {
+        if self.ended.is_empty() {
+            return false;
+        }
+        for place in 0..self.ended.len() {
+            let ended = self.ended[place];
+            if self.leg.is_some() {
                 self.count(index, ended);
+            } else {
+                self.count_drained(ended);
             }
         }
         self.ended.clear();
+        true
     }
 
     /// Counts an exchange that has ended, or puts it back into the queue of its slot.
@@ -65,11 +92,18 @@ impl Worker {
     fn count(&mut self, index: usize, ended: Ended) {
         let Ended { exchange, fate } = ended;
         match fate {
-            Fate::Answered { status } => {
-                self.slots[index].failures = 0;
-                self.count_response(status, self.now_ns - exchange.started_ns);
+            Fate::Answered { status, content_ok } => {
+                let slot = &mut self.slots[index];
+                slot.failures = 0;
+                slot.responses += 1;
+                if !slot.is_greeted {
+                    slot.is_greeted = true;
+                    let after_ns = exchange.first_byte_ns.saturating_sub(slot.since_ns);
+                    self.observer.first_byte(after_ns);
+                }
+                self.count_response(&exchange, status, content_ok);
             }
-            Fate::Failed { class, phase } => self.count_failure(class, phase),
+            Fate::Failed { class, phase } => self.count_failure(&exchange, class, phase),
             Fate::Unanswered => {
                 self.tally.ledger.replayed += 1;
                 self.slots[index].queue.push_back(exchange);
@@ -77,23 +111,74 @@ impl Worker {
         }
     }
 
+    /// Counts an exchange that will not be tried again.
+    pub(super) fn give_up(&mut self, exchange: Exchange, fate: Fate) {
+        match fate {
+            Fate::Failed { class, phase } if self.leg.is_some() => {
+                self.count_failure(&exchange, class, phase);
+            }
+            _ => self.count_drained(Ended { exchange, fate }),
+        }
+    }
+
+    /// Counts what became of an exchange that the window left behind.
+    #[cold]
+    fn count_drained(&mut self, ended: Ended) {
+        let Some(drain) = &mut self.drain else {
+            return;
+        };
+        self.in_flight -= 1;
+        let is_ok = match ended.fate {
+            Fate::Answered { status, content_ok } => {
+                content_ok && self.plan.is_expected(&ended.exchange, status)
+            }
+            Fate::Failed { .. } | Fate::Unanswered => false,
+        };
+        if is_ok {
+            drain.ok += 1;
+        } else {
+            drain.failed += 1;
+        }
+    }
+
     /// Counts a complete response.
     #[inline]
-    fn count_response(&mut self, status: u16, latency_ns: u64) {
+    fn count_response(&mut self, exchange: &Exchange, status: u16, content_ok: bool) {
         self.tally.add_status(status);
         if let Some(bins) = &mut self.bins {
             bins.add(self.now_ns);
         }
-        if !self.plan.expected[usize::from(status)] {
-            self.count_failure(FailureClass::Status, FailurePhase::Check);
-            return;
-        }
-        if latency_ns > self.plan.timeout_ns {
-            self.count_failure(FailureClass::Timeout, FailurePhase::Body);
+        let service_ns = self.now_ns - exchange.started_ns;
+        let failed = if !self.plan.is_expected(exchange, status) {
+            Some((FailureClass::Status, FailurePhase::Check))
+        } else if service_ns > self.plan.timeout_ns {
+            Some((FailureClass::Timeout, FailurePhase::Body))
+        } else if !content_ok {
+            Some((FailureClass::Content, FailurePhase::Check))
+        } else {
+            None
+        };
+        if let Some((class, phase)) = failed {
+            self.count_failure(exchange, class, phase);
             return;
         }
         self.in_flight -= 1;
         self.tally.ledger.ok += 1;
+        let mut latency_ns = service_ns;
+        if exchange.due_ns > 0 {
+            latency_ns = self.now_ns - exchange.due_ns;
+            tally::record(&mut self.tally.service, service_ns);
+            let lag_ns = exchange.started_ns - exchange.due_ns;
+            tally::record(&mut self.tally.lag, lag_ns);
+        }
+        if exchange.first_byte_ns != self.now_ns {
+            let first_byte_ns = exchange.first_byte_ns - exchange.started_ns;
+            self.tally.add_split(service_ns, first_byte_ns);
+        }
+        if let Some(class) = self.tally.classes.get_mut(usize::from(exchange.class)) {
+            class.ledger.ok += 1;
+            tally::record(&mut class.latency, latency_ns);
+        }
         if let Some(running) = &mut self.leg {
             running.last_ns = self.now_ns;
             running.slice.ok += 1;
@@ -102,9 +187,14 @@ impl Worker {
     }
 
     /// Counts a failed exchange.
-    pub(super) fn count_failure(&mut self, class: FailureClass, phase: FailurePhase) {
+    pub(super) fn count_failure(
+        &mut self,
+        exchange: &Exchange,
+        class: FailureClass,
+        phase: FailurePhase,
+    ) {
         self.in_flight -= 1;
-        self.tally.fail(class, phase);
+        self.tally.fail(exchange, class, phase);
         if let Some(running) = &mut self.leg {
             running.last_ns = self.now_ns;
             running.slice.failed += 1;

@@ -44,13 +44,17 @@ impl Worker {
     #[inline]
     pub(super) fn refill(&mut self, index: usize) {
         let slot = &mut self.slots[index];
+        if slot.rests_until_ns > self.now_ns && slot.queue.is_empty() {
+            return;
+        }
         match slot.stage {
             Stage::Open => self.submit(index),
             Stage::Waiting { retry_ns } if retry_ns > self.now_ns => {}
             Stage::Closed | Stage::Waiting { .. } => {
                 if slot.queue.is_empty() {
                     let Some(exchange) = self.claim() else {
-                        return;
+                        self.slots[index].stage = Stage::Closed;
+                        return self.keep_alive(index);
                     };
                     self.slots[index].queue.push_back(exchange);
                 }
@@ -74,6 +78,13 @@ impl Worker {
             }
             self.slots[index].protocol.submit(&self.plan, exchange);
             room -= 1;
+            // What is due is spread over the connections that wait, not heaped on one.
+            if exchange.due_ns > 0 {
+                break;
+            }
+        }
+        if room > 0 {
+            self.wait_for_due(index);
         }
         self.flush(index);
     }
@@ -82,12 +93,34 @@ impl Worker {
     #[inline]
     fn claim(&mut self) -> Option<Exchange> {
         let running = self.leg.as_mut()?;
-        if !running.claims.take() {
-            return None;
-        }
+        let mut due_ns = 0;
+        let number = match &mut self.pacing {
+            None => running.claims.take()?,
+            Some(pacing) => {
+                if !pacing.admits(self.now_ns, self.in_flight) {
+                    return None;
+                }
+                let number = running.claims.take()?;
+                due_ns = pacing.take_due_ns();
+                number
+            }
+        };
         self.tally.ledger.sent += 1;
         self.in_flight += 1;
-        Some(Exchange::default())
+        let class = match &self.plan.mix {
+            None => 0,
+            Some(mix) => {
+                let class = mix.class_of(number);
+                self.tally.classes[usize::from(class)].ledger.sent += 1;
+                class
+            }
+        };
+        Some(Exchange {
+            due_ns,
+            number,
+            class,
+            ..Exchange::default()
+        })
     }
 
     /// Writes what a connection has to write. Where that blocks, the event that the connection was

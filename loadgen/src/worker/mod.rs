@@ -11,6 +11,7 @@
 mod connecting;
 mod counting;
 mod exchange;
+mod pacing;
 mod slot;
 mod transport;
 
@@ -28,12 +29,14 @@ use rustix::time::{timerfd_create, timerfd_settime};
 use crate::clock;
 use crate::error::LoadError;
 use crate::http1::HeadCache;
-use crate::orders::{Leg, LegCounts, Mailbox, Notice, Order, SliceCounts};
+use crate::observed::{Observed, Observer};
+use crate::orders::{Drained, Leg, LegCounts, Mailbox, Notice, Order, SliceCounts};
 use crate::plan::Plan;
 use crate::protocol::Ended;
 use crate::schedule::Claims;
 use crate::tally::{self, Tally};
 use crate::timeline::Bins;
+use pacing::Pacing;
 use slot::{Slot, Stage};
 
 /// A client thread.
@@ -72,6 +75,14 @@ pub(crate) struct Worker {
     /// Whether slots without a request should look for one.
     pump: bool,
     leaving: bool,
+    /// What decides when requests are sent, apart from responses.
+    pacing: Option<Pacing>,
+    observer: Observer,
+    /// What the window left behind and is waited for.
+    drain: Option<Drained>,
+    /// Time between two connections, where they are opened at a rate.
+    connect_interval_ns: Option<u64>,
+    next_connect_ns: u64,
 }
 
 /// The current leg.
@@ -93,6 +104,7 @@ impl Worker {
         mailbox: Arc<Mailbox>,
         notices: Sender<Notice>,
         connections: u32,
+        thread: u32,
     ) -> Result<Self, LoadError> {
         let os = |call| move |errno| LoadError::Os { call, errno };
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(os("epoll_create1"))?;
@@ -104,8 +116,10 @@ impl Worker {
             epoll::add(&epoll, descriptor, epoll::EventData::new_u64(token), edge)
                 .map_err(os("epoll_ctl"))?;
         }
-        let tally = Tally::new(plan.timeout_ns);
+        let tally = Tally::for_plan(&plan);
+        let pacing = Pacing::new(&plan, thread, connections as usize);
         Ok(Self {
+            connect_interval_ns: plan.connect_interval_ns(),
             slots: (0..connections).map(|_| Slot::new()).collect(),
             plan,
             mailbox,
@@ -131,6 +145,10 @@ impl Worker {
             outage: connecting::Outage::default(),
             pump: false,
             leaving: false,
+            pacing,
+            observer: Observer::new(),
+            drain: None,
+            next_connect_ns: 0,
         })
     }
 
@@ -140,6 +158,7 @@ impl Worker {
         let mut events = Vec::with_capacity(EVENTS_MAX);
         while !self.leaving {
             self.wait(&mut events)?;
+            let woken_ns = self.observer.samples_turn().then(clock::now_ns);
             let stamped_ns = self.now_ns;
             let mut ordered = false;
             for event in events.drain(..) {
@@ -160,7 +179,13 @@ impl Worker {
             while self.pump {
                 self.pump_all();
             }
+            if self.pacing.is_some() {
+                self.dispatch();
+            }
             self.end_leg_when_drained();
+            if let Some(woken_ns) = woken_ns {
+                self.observer.turned(clock::now_ns() - woken_ns);
+            }
             self.arm_timer()?;
         }
         Ok(self.bins)
@@ -187,7 +212,7 @@ impl Worker {
         if self.now_ns >= self.next_boundary_ns {
             self.cross_boundaries();
         }
-        if self.leg.is_none() && self.in_flight > 0 {
+        if self.leg.is_none() && self.in_flight > 0 && self.drain.is_none() {
             self.abort();
         }
         if self.now_ns >= self.next_timer_ns {
@@ -204,6 +229,7 @@ impl Worker {
                     self.next_legs.clear();
                     self.end_leg(self.now_ns);
                     self.abort();
+                    self.end_drain();
                     self.report(Notice::Halted);
                 }
                 Order::Leave => self.leaving = true,
@@ -212,8 +238,15 @@ impl Worker {
     }
 
     fn begin_leg(&mut self, leg: Leg) {
-        self.tally = Tally::new(self.plan.timeout_ns);
-        self.tally.ledger.carried_in = u64::from(self.in_flight);
+        let before = std::mem::replace(&mut self.tally, Tally::for_plan(&self.plan));
+        self.tally.carry_in(&before, self.in_flight);
+        self.observer.begin_leg(leg.starts_ns);
+        for slot in &mut self.slots {
+            slot.responses = 0;
+        }
+        if let Some(pacing) = &mut self.pacing {
+            pacing.begin_leg(&self.plan, leg.starts_ns, leg.measured);
+        }
         let open = self.slots.iter().filter(|slot| slot.is_open()).count();
         self.tally.connections.asked = u32::try_from(self.slots.len()).unwrap_or(u32::MAX);
         self.tally.connections.open_at_start = open as u64;
@@ -239,20 +272,46 @@ impl Worker {
         let Some(running) = self.leg.take() else {
             return;
         };
+        let observed = self.observed(at_ns);
+        self.tally.leave_unfinished(self.in_flight);
+        let fresh = Tally::for_plan(&self.plan);
         let mut counts = LegCounts {
             measured: running.leg.measured,
-            tally: std::mem::replace(&mut self.tally, Tally::new(self.plan.timeout_ns)),
+            tally: std::mem::replace(&mut self.tally, fresh),
             last_slice: running.slice,
             cpu: since(running.cpu_at_start, clock::thread_cpu()),
             ended_ns: at_ns,
-            oldest_unfinished_ns: self
-                .oldest_request_ns()
-                .map(|since| at_ns.saturating_sub(since)),
+            observed,
         };
-        counts.tally.ledger.unfinished = u64::from(self.in_flight);
+        if counts.measured && self.plan.shape.drain {
+            self.drain = Some(Drained::default());
+        } else {
+            self.tally.carry_in(&counts.tally, self.in_flight);
+        }
         tally::add(&mut counts.tally.latency, &counts.last_slice.latency);
         self.report(Notice::LegDone(Box::new(counts)));
         self.update_boundary();
+    }
+
+    /// What was seen in a leg that ends.
+    fn observed(&mut self, at_ns: u64) -> Observed {
+        let mut observed = self.observer.end_leg(at_ns);
+        let started = |slot: &Slot| slot.is_open() && slot.protocol.served() > 0;
+        for slot in self.slots.iter().filter(|slot| started(slot)) {
+            tally::record(&mut observed.life, at_ns.saturating_sub(slot.since_ns));
+        }
+        let responses = self.slots.iter().map(|slot| slot.responses as f64);
+        observed.responses = responses.collect();
+        for slot in &self.slots {
+            slot.each_started_ns(&mut |started_ns| {
+                tally::record(&mut observed.ages, at_ns.saturating_sub(started_ns));
+            });
+        }
+        if let Some(pacing) = &mut self.pacing {
+            observed.due = pacing.end_leg(at_ns);
+            observed.dropped = pacing.dropped;
+        }
+        observed
     }
 
     /// Crosses every boundary up to now, in order, so that what happens next is counted where it
@@ -294,6 +353,7 @@ impl Worker {
 
     fn end_leg_when_drained(&mut self) {
         let Some(running) = &self.leg else {
+            self.end_drain();
             return;
         };
         if self.in_flight == 0 && running.claims.is_exhausted() {
@@ -301,12 +361,21 @@ impl Worker {
         }
     }
 
+    /// Reports what became of what the window left behind, once nothing of it is in flight.
+    fn end_drain(&mut self) {
+        if self.in_flight == 0
+            && let Some(drained) = self.drain.take()
+        {
+            self.report(Notice::Drained(drained));
+        }
+    }
+
     /// Takes back what is in flight after the last leg.
     fn abort(&mut self) {
-        for slot in &mut self.slots {
-            if slot.oldest_ns().is_some() {
-                slot.queue.clear();
-                slot.close();
+        for index in 0..self.slots.len() {
+            if self.slots[index].oldest_ns().is_some() {
+                self.slots[index].queue.clear();
+                self.shut(index);
             }
         }
         self.in_flight = 0;
@@ -329,11 +398,6 @@ impl Worker {
         });
     }
 
-    /// When the oldest request in flight was first written.
-    fn oldest_request_ns(&self) -> Option<u64> {
-        self.slots.iter().filter_map(Slot::oldest_ns).min()
-    }
-
     /// Looks for connections and requests that have taken too long, and for connections that may be
     /// tried again. All timeouts are equally long, so nothing that begins later is due before what
     /// this finds as the next one: it need not look at every request.
@@ -344,6 +408,7 @@ impl Worker {
             let slot = &self.slots[index];
             match slot.stage {
                 Stage::Waiting { retry_ns } if retry_ns > self.now_ns => self.set_timer(retry_ns),
+                Stage::Waiting { .. } if slot.has_permit => self.connect(index),
                 Stage::Waiting { .. } => self.refill(index),
                 Stage::Connecting if slot.since_ns + timeout_ns > self.now_ns => {
                     self.set_timer(slot.since_ns + timeout_ns);
@@ -382,7 +447,10 @@ impl Worker {
     /// Sets the kernel's timer if what is due next has changed. A timeout of `epoll_pwait` would be
     /// set and cancelled at every wait.
     fn arm_timer(&mut self) -> Result<(), LoadError> {
-        let due_ns = self.next_timer_ns.min(self.next_boundary_ns);
+        let due_ns = self
+            .next_timer_ns
+            .min(self.next_boundary_ns)
+            .min(self.next_pacing_ns());
         if due_ns == self.armed_ns {
             return Ok(());
         }

@@ -39,6 +39,16 @@ pub(super) struct Slot {
     pub(super) failures: u32,
     /// Addresses tried since the last connection.
     pub(super) tried: usize,
+    /// Whether it waits for a request to become due.
+    pub(super) is_ready: bool,
+    /// When it may send again after a response, ns.
+    pub(super) rests_until_ns: u64,
+    /// Whether it may connect although connections are opened at a rate.
+    pub(super) has_permit: bool,
+    /// Whether the present connection has brought a byte of a response.
+    pub(super) is_greeted: bool,
+    /// Responses in the present leg.
+    pub(super) responses: u64,
 }
 
 impl Slot {
@@ -53,6 +63,11 @@ impl Slot {
             since_ns: 0,
             failures: 0,
             tried: 0,
+            is_ready: false,
+            rests_until_ns: 0,
+            has_permit: false,
+            is_greeted: false,
+            responses: 0,
         }
     }
 
@@ -62,11 +77,23 @@ impl Slot {
         self.stage = Stage::Closed;
         self.generation = self.generation.wrapping_add(1);
         self.protocol.reset();
+        self.is_greeted = false;
     }
 
     /// Whether a connection is established.
     pub(super) fn is_open(&self) -> bool {
         self.stage == Stage::Open
+    }
+
+    /// When each exchange began to wait, ns.
+    pub(super) fn each_started_ns(&self, see: &mut dyn FnMut(u64)) {
+        for exchange in &self.queue {
+            see(match exchange.started_ns {
+                0 => self.since_ns,
+                started_ns => started_ns,
+            });
+        }
+        self.protocol.each_started_ns(see);
     }
 
     /// When the oldest exchange began to wait, ns.
