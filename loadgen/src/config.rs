@@ -5,22 +5,29 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use recording::HttpVersion;
+
 use crate::check::Check;
 use crate::mix::{Mix, RequestSpec};
 use crate::proxy_protocol::ProxyProtocol;
 use crate::request::Request;
 use crate::shape::Shape;
 use crate::target::{Target, UrlError};
+use crate::tls::TlsConfig;
 
 /// A load to run. [`Config::new`] gives the defaults, [`Config::validate`] says what is wrong.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// `http://host[:port]/path?query`.
+    /// `http[s]://host[:port]/path?query`.
     pub url: String,
     /// Connections kept alive at the same time.
     pub connections: u32,
     /// Requests in flight at the same time on one connection: pipelined in HTTP/1.1.
     pub depth: u32,
+    /// Version of HTTP; a server that speaks another one is an error.
+    pub http: HttpVersion,
+    /// What is asked of TLS, for `https` URLs.
+    pub tls: TlsConfig,
     /// Client threads; connections are spread over them as evenly as they go.
     pub threads: u32,
     /// When the measured window ends.
@@ -203,6 +210,8 @@ impl Config {
             url: url.into(),
             connections: 1,
             depth: 1,
+            http: HttpVersion::Http1,
+            tls: TlsConfig::default(),
             threads: 1,
             stop: Stop::Duration(Duration::from_secs(10)),
             warmup: Warmup::None,
@@ -398,6 +407,6 @@ mod tests {
         check(|c| c.barriers = true, "barriers need");
         check(|c| c.cpus = vec![1 << 20], "out of range");
         check(|c| c.expected_statuses.clear(), "no expected status");
-        check(|c| c.url = "https://h/".into(), "TLS is not implemented");
+        check(|c| c.url = "gopher://h/".into(), "is not supported");
     }
 }

@@ -12,12 +12,11 @@ use crate::limits;
 use crate::orders::{Mailbox, Notice, Order};
 use crate::plan::Plan;
 use crate::schedule::connections_of_thread;
-use crate::timeline::Bins;
-use crate::worker::Worker;
+use crate::worker::{Left, Worker};
 
 /// The running client threads; dropping it ends them.
 pub(crate) struct Crew {
-    threads: Vec<(Arc<Mailbox>, JoinHandle<Option<Bins>>)>,
+    threads: Vec<(Arc<Mailbox>, JoinHandle<Option<Left>>)>,
 }
 
 impl Crew {
@@ -61,13 +60,13 @@ impl Crew {
         }
     }
 
-    /// Ends the threads and returns their completions over time.
-    pub(crate) fn leave(mut self) -> Vec<Bins> {
+    /// Ends the threads and returns what they leave.
+    pub(crate) fn leave(mut self) -> Vec<Left> {
         self.order(|| Order::Leave);
         self.threads
             .drain(..)
             .filter_map(|(_, thread)| match thread.join() {
-                Ok(bins) => bins,
+                Ok(left) => left,
                 Err(panic) => std::panic::resume_unwind(panic),
             })
             .collect()
@@ -104,7 +103,7 @@ struct Job {
 
 impl Job {
     /// The life of a client thread.
-    fn run(self) -> Option<Bins> {
+    fn run(self) -> Option<Left> {
         let alarm = Alarm(self.notices.clone());
         let notices = self.notices.clone();
         let result = self
@@ -122,7 +121,7 @@ impl Job {
             .and_then(Worker::run);
         drop(alarm);
         match result {
-            Ok(bins) => bins,
+            Ok(left) => Some(left),
             Err(error) => {
                 // The receiver is gone when the run has failed elsewhere.
                 let _gone = notices.send(Notice::Failed(error));

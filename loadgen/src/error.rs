@@ -8,11 +8,20 @@ use rustix::io::Errno;
 
 use crate::config::ConfigError;
 use crate::target::Address;
+use crate::tls::TlsError;
 
 /// A load that could not be run.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoadError {
+    /// Not one connection could be secured.
+    #[error("cannot secure a connection to {}: {reason}; {}", list(addresses), reason.remedy())]
+    Handshake {
+        /// Every address that was tried.
+        addresses: Vec<Address>,
+        /// What was wrong last.
+        reason: HandshakeError,
+    },
     /// A thread cannot be pinned.
     #[error(
         "cannot pin a client thread to CPU {cpu}: {errno} (this process may use CPUs {allowed}; see `taskset -p $$`)"
@@ -78,6 +87,9 @@ pub enum LoadError {
         /// The addresses of the target.
         addresses: Vec<SocketAddr>,
     },
+    /// TLS cannot be set up.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// Not one connection could be opened.
     #[error("cannot connect to {}: {errno}; {}", list(addresses), remedy(*errno))]
     Unreachable {
@@ -92,9 +104,86 @@ impl LoadError {
     /// The exit code that it ends the program with.
     pub fn exit_code(&self) -> u8 {
         match self {
-            Self::Config(_) | Self::Source { .. } | Self::SourceFamily { .. } => exit_code::USAGE,
+            Self::Config(_) | Self::Source { .. } | Self::SourceFamily { .. } | Self::Tls(_) => {
+                exit_code::USAGE
+            }
             Self::Affinity { .. } | Self::FileLimit { .. } => exit_code::CANNOT_MEASURE,
-            Self::Os { .. } | Self::Resolve { .. } | Self::Unreachable { .. } => exit_code::FAILED,
+            Self::Handshake { .. }
+            | Self::Os { .. }
+            | Self::Resolve { .. }
+            | Self::Unreachable { .. } => exit_code::FAILED,
+        }
+    }
+}
+
+/// Why a connection was not opened.
+#[derive(Clone, Debug, thiserror::Error)]
+pub(crate) enum OpenFailure {
+    #[error("{0}")]
+    Connect(Errno),
+    #[error("{0}")]
+    Handshake(HandshakeError),
+}
+
+impl OpenFailure {
+    /// The error of a run in which no connection was opened.
+    pub(crate) fn into_error(self, addresses: Vec<Address>) -> LoadError {
+        match self {
+            Self::Connect(errno) => LoadError::Unreachable { addresses, errno },
+            Self::Handshake(reason) => LoadError::Handshake { addresses, reason },
+        }
+    }
+}
+
+/// Why a connection could not be secured.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum HandshakeError {
+    /// The server does not speak the asked version of HTTP.
+    #[error("asked for {wanted:?} by ALPN, the server chose {}", found.as_deref().unwrap_or("nothing"))]
+    Alpn {
+        /// What was asked for.
+        wanted: String,
+        /// What the server chose.
+        found: Option<String>,
+    },
+    /// The connection ended in the middle.
+    #[error("the server closed the connection during the handshake")]
+    Closed,
+    /// The socket failed, or nothing came in time.
+    #[error("{0} during the handshake")]
+    Os(Errno),
+    /// The handshake itself failed.
+    #[error("{0}")]
+    Tls(rustls::Error),
+}
+
+impl HandshakeError {
+    /// What to do about it.
+    fn remedy(&self) -> &'static str {
+        use rustls::{AlertDescription, CertificateError, Error};
+        match self {
+            Self::Alpn { .. }
+            | Self::Tls(
+                Error::NoApplicationProtocol
+                | Error::AlertReceived(AlertDescription::NoApplicationProtocol),
+            ) => "ask for a version of HTTP that the server speaks (--http1, --h2)",
+            Self::Tls(Error::InvalidCertificate(
+                CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
+            )) => {
+                "ask for the name in the certificate with --sni NAME, or turn verification off with -k"
+            }
+            Self::Tls(Error::InvalidCertificate(_)) => {
+                "trust its authority with --cacert FILE, or turn verification off with -k"
+            }
+            Self::Tls(Error::InvalidMessage(_)) => {
+                "check that the server speaks TLS on this port; in clear the URL begins with http://"
+            }
+            Self::Tls(_) | Self::Closed => {
+                "compare with `openssl s_client`, and check --tls-min, --tls-max, --groups, --ciphers, and \
+                 whether the server wants a client certificate (--cert, --key)"
+            }
+            Self::Os(_) => "check that the server speaks TLS on this port",
         }
     }
 }

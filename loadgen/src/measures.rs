@@ -12,6 +12,7 @@ use crate::outcome::Outcome;
 use crate::stages::Stages;
 use crate::tally::{self, Tally};
 use crate::timeline::Bins;
+use crate::worker::Left;
 
 /// Puts the measures of a run together.
 pub(crate) fn of(
@@ -42,7 +43,7 @@ pub(crate) fn of(
         schedule,
         live_connections: live,
         responses_per_connection: Spread::of(&responses),
-        thread_rate_rps: thread_rates(&outcome.bins, window),
+        thread_rate_rps: thread_rates(&outcome.left, window),
         loop_lag: LatencyHistogram::from_hdr(&sum(all().map(|seen| &seen.loop_lag))),
         run_queue_ns: run_queue_ns.map(|each| each.iter().sum()),
         unfinished: unfinished(outcome, tally),
@@ -165,9 +166,9 @@ fn classes(config: &Config, tally: &Tally) -> Vec<ClassResult> {
 }
 
 /// Completions per second of each thread in each whole tenth of a second.
-fn thread_rates(threads: &[Bins], window: Window) -> Option<Spread> {
+fn thread_rates(threads: &[Left], window: Window) -> Option<Spread> {
     let mut rates = Vec::new();
-    for bins in threads {
+    for bins in threads.iter().filter_map(|left| left.bins.as_ref()) {
         let Some(timeline) = Bins::merge(vec![bins.clone()]) else {
             continue;
         };

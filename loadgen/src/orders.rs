@@ -8,9 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use hdrhistogram::Histogram;
 use recording::CpuTime;
 use rustix::event::{EventfdFlags, eventfd};
-use rustix::io::Errno;
 
-use crate::error::LoadError;
+use crate::error::{LoadError, OpenFailure};
 use crate::observed::Observed;
 use crate::schedule::Budget;
 use crate::tally::Tally;
@@ -44,7 +43,10 @@ pub(crate) enum Order {
 /// What the coordinating thread is told.
 pub(crate) enum Notice {
     /// All connections of a thread are open or have failed once.
-    Opened { open: u32, failed: Option<Errno> },
+    Opened {
+        open: u32,
+        failed: Option<OpenFailure>,
+    },
     /// A slice of a thread has ended.
     Slice(Box<SliceCounts>),
     /// A leg of a thread has ended.

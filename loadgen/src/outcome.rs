@@ -3,30 +3,36 @@
 use std::time::Duration;
 
 use recording::FailureClass;
-use recording::{CpuTime, LatencyHistogram, Load, LoadPlan, LoadSlice, Timeline, Warning, Window};
-use rustix::io::Errno;
+use recording::{
+    CpuTime, LatencyHistogram, Load, LoadPlan, LoadSlice, Timeline, TlsPlan, Warning, Window,
+};
 
 use crate::config::{Config, Stop, Warmup};
+use crate::error::OpenFailure;
 use crate::measures;
 use crate::orders::{Drained, LegCounts};
 use crate::redact;
 use crate::tally::Tally;
 use crate::timeline::Bins;
+use crate::tls::TlsTally;
+use crate::worker::Left;
 
 /// What a run left behind.
 #[derive(Debug)]
 pub(crate) struct Outcome {
+    pub(crate) is_tls: bool,
     pub(crate) window: Window,
     pub(crate) legs: Vec<LegCounts>,
     pub(crate) slices: Vec<LoadSlice>,
-    pub(crate) bins: Vec<Bins>,
+    /// What the threads know of the whole run.
+    pub(crate) left: Vec<Left>,
     pub(crate) ended_early: Option<String>,
     /// Connections that were open at the start.
     pub(crate) open: u32,
-    /// Why another one was not.
-    pub(crate) open_failure: Option<Errno>,
     /// What became of what was in flight at the end of the window.
     pub(crate) drained: Drained,
+    /// Why another one was not open.
+    pub(crate) open_failure: Option<OpenFailure>,
 }
 
 /// Puts the result together.
@@ -47,9 +53,21 @@ pub(crate) fn load(config: &Config, outcome: Outcome) -> Load {
     let measures = measures::of(config, &outcome, &tally, busiest_thread_share);
     let mut warnings = warnings(config, &outcome, &tally, busiest_thread_share);
     warnings.extend(measures::warning(&measures));
+    let tls = outcome.is_tls.then(|| {
+        let mut sum = TlsTally::new(0);
+        for left in &outcome.left {
+            sum.merge(&left.tls);
+        }
+        sum.report(tally.clear)
+    });
+    let bins = outcome
+        .left
+        .into_iter()
+        .filter_map(|left| left.bins)
+        .collect();
     Load {
         url: redact::url(&config.url),
-        plan: plan(config),
+        plan: plan(config, outcome.is_tls),
         window: outcome.window,
         statuses: tally.statuses(),
         latency: LatencyHistogram::from_hdr(&tally.latency),
@@ -58,10 +76,12 @@ pub(crate) fn load(config: &Config, outcome: Outcome) -> Load {
         connections: tally.connections,
         interim_responses: tally.interim,
         traffic: tally.traffic,
+        tls,
+        http2: None,
         client_cpu,
         busiest_thread_share,
         slices: outcome.slices,
-        timeline: Bins::merge(outcome.bins).unwrap_or(Timeline {
+        timeline: Bins::merge(bins).unwrap_or(Timeline {
             start_ns: outcome.window.start_ns,
             ..Timeline::default()
         }),
@@ -71,10 +91,16 @@ pub(crate) fn load(config: &Config, outcome: Outcome) -> Load {
     }
 }
 
-fn plan(config: &Config) -> LoadPlan {
+fn plan(config: &Config, is_tls: bool) -> LoadPlan {
     let ns = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
     LoadPlan {
         connections: config.connections,
+        depth: config.depth,
+        http: config.http,
+        tls: is_tls.then(|| TlsPlan {
+            verified: config.tls.verify,
+            resumed_percent: config.tls.resumption.percent(),
+        }),
         threads: config.threads,
         requests: match config.stop {
             Stop::Requests(requests) => Some(requests),
@@ -128,10 +154,10 @@ fn warnings(config: &Config, outcome: &Outcome, tally: &Tally, busiest: f64) -> 
         });
     };
     if outcome.open < config.connections
-        && let Some(errno) = outcome.open_failure
+        && let Some(failure) = &outcome.open_failure
     {
         let text = format!(
-            "only {} of {} connections could be opened at the start ({errno}); the others were tried again later",
+            "only {} of {} connections could be opened at the start ({failure}); the others were tried again later",
             outcome.open, config.connections
         );
         warn("connections_missing", text);

@@ -2,12 +2,15 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use recording::HttpVersion;
+
 use crate::mix::Mix;
 use crate::protocol::Exchange;
 use crate::proxy_protocol::ProxyProtocol;
 use crate::request::Request;
 use crate::shape::Shape;
 use crate::target::Address;
+use crate::tls::Settings;
 
 /// What all client threads do.
 #[derive(Debug)]
@@ -16,6 +19,9 @@ pub(crate) struct Plan {
     pub(crate) request: Request,
     /// All requests, where there is more than one.
     pub(crate) mix: Option<Mix>,
+    /// Settings of TLS; none in clear.
+    pub(crate) tls: Option<Settings>,
+    pub(crate) http: HttpVersion,
     /// Requests in flight on one connection.
     pub(crate) depth: u32,
     pub(crate) addresses: Vec<Address>,
@@ -69,5 +75,18 @@ impl Plan {
             Some(expected) => expected,
         };
         expected[usize::from(status)]
+    }
+
+    /// The protocol to ask for over TLS.
+    pub(crate) fn alpn(&self) -> &'static [u8] {
+        alpn(self.http)
+    }
+}
+
+/// The name of a version of HTTP in ALPN.
+pub(crate) fn alpn(http: HttpVersion) -> &'static [u8] {
+    match http {
+        HttpVersion::Http1 => b"http/1.1",
+        HttpVersion::Http2 | HttpVersion::Http2Upgrade => b"h2",
     }
 }

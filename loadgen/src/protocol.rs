@@ -62,6 +62,8 @@ pub(crate) enum End {
     Eof,
     /// The socket failed.
     Error(Errno),
+    /// The session of TLS failed.
+    Session,
 }
 
 /// Why a connection is closed, in the words of a recording.

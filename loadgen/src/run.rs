@@ -7,21 +7,21 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
 use recording::{Load, LoadPhase, LoadSlice, Window};
-use rustix::io::Errno;
 
 use crate::clock;
 use crate::config::{Config, ConfigError, Stop, Warmup};
 use crate::control::{Control, StopHandle};
 use crate::crew::Crew;
-use crate::error::LoadError;
+use crate::error::{LoadError, OpenFailure};
 use crate::limits;
 use crate::mix::Mix;
 use crate::orders::{Drained, Leg, LegCounts, Notice, Order};
 use crate::outcome::{self, Outcome};
-use crate::plan::Plan;
+use crate::plan::{self, Plan};
 use crate::schedule::Budget;
 use crate::slices::SliceBoard;
 use crate::target::{Address, Target};
+use crate::tls::Settings;
 
 /// Runs a load. Failures of requests are part of the result; an error means that there is none.
 pub fn run(config: &Config, control: &mut dyn Control) -> Result<Load, LoadError> {
@@ -30,6 +30,8 @@ pub fn run(config: &Config, control: &mut dyn Control) -> Result<Load, LoadError
     let plan = Arc::new(Plan {
         request,
         mix: Mix::build(config, &target)?,
+        tls: tls(config, &target)?,
+        http: config.http,
         depth: config.depth,
         addresses: addresses(config, &target)?,
         sources: config.source_addresses.clone(),
@@ -80,12 +82,13 @@ pub fn run(config: &Config, control: &mut dyn Control) -> Result<Load, LoadError
         drained,
         ..
     } = conductor;
-    let bins = crew.leave();
+    let left = crew.leave();
     let outcome = Outcome {
+        is_tls: target.is_tls,
         window,
         legs,
         slices,
-        bins,
+        left,
         ended_early,
         open,
         open_failure,
@@ -111,7 +114,7 @@ struct Conductor<'a> {
     opened: u32,
     /// Connections that were open at the start.
     open: u32,
-    open_failure: Option<Errno>,
+    open_failure: Option<OpenFailure>,
     ended_early: Option<String>,
     drained: Drained,
     /// Threads that have nothing in flight any more.
@@ -162,9 +165,11 @@ impl Conductor<'_> {
         if self.is_stopped()? {
             return Ok(ControlFlow::Break(()));
         }
-        if let (0, Some(errno)) = (self.open, self.open_failure) {
+        if self.open == 0
+            && let Some(failure) = self.open_failure.take()
+        {
             let addresses = self.plan.addresses.clone();
-            return Err(LoadError::Unreachable { addresses, errno });
+            return Err(failure.into_error(addresses));
         }
         self.control.ready(clock::now_ns());
         if self.is_stopped()? {
@@ -309,7 +314,9 @@ impl Conductor<'_> {
             Notice::Opened { open, failed } => {
                 self.opened += 1;
                 self.open += open;
-                self.open_failure = self.open_failure.or(failed);
+                if self.open_failure.is_none() {
+                    self.open_failure = failed;
+                }
             }
             Notice::Slice(counts) => {
                 self.board.add(&counts);
@@ -382,6 +389,15 @@ fn addresses(config: &Config, target: &Target) -> Result<Vec<Address>, LoadError
     } else {
         Err(LoadError::SourceFamily { addresses })
     }
+}
+
+/// The settings of TLS for an `https` URL.
+fn tls(config: &Config, target: &Target) -> Result<Option<Settings>, LoadError> {
+    if !target.is_tls {
+        return Ok(None);
+    }
+    let settings = Settings::new(&config.tls, &target.host, plan::alpn(config.http))?;
+    Ok(Some(settings))
 }
 
 fn nanoseconds(duration: Duration) -> u64 {

@@ -14,6 +14,8 @@ use crate::protocol::Exchange;
 pub(crate) enum FailurePhase {
     /// Before the connection was there.
     Connect,
+    /// In the handshake of TLS.
+    Tls,
     /// While the request was written.
     Write,
     /// Before a byte of the response.
@@ -31,6 +33,7 @@ impl FailurePhase {
     fn name(self) -> &'static str {
         match self {
             Self::Connect => "connect",
+            Self::Tls => "tls",
             Self::Write => "write",
             Self::FirstByte => "first_byte",
             Self::Head => "head",
@@ -51,6 +54,13 @@ pub(crate) fn class_of(errno: Errno) -> FailureClass {
     }
 }
 
+/// Bytes before encryption and after decryption; in clear they are those of [`Traffic`].
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ClearTraffic {
+    pub(crate) sent_bytes: u64,
+    pub(crate) received_bytes: u64,
+}
+
 /// Counts of one thread in one phase.
 #[derive(Debug)]
 pub(crate) struct Tally {
@@ -58,6 +68,7 @@ pub(crate) struct Tally {
     pub(crate) connections: ConnectionCounts,
     pub(crate) interim: u64,
     pub(crate) traffic: Traffic,
+    pub(crate) clear: ClearTraffic,
     /// Latency of ok requests, ns: the slices that have ended.
     pub(crate) latency: Histogram<u64>,
     /// Time to connect, ns.
@@ -103,6 +114,7 @@ impl Tally {
             connections: ConnectionCounts::default(),
             interim: 0,
             traffic: Traffic::default(),
+            clear: ClearTraffic::default(),
             latency: histogram(timeout_ns),
             connect_time: histogram(timeout_ns),
             statuses: vec![0; STATUSES].into(),
@@ -199,6 +211,8 @@ impl Tally {
         mine.received_bytes += theirs.received_bytes;
         mine.head_bytes += theirs.head_bytes;
         mine.body_bytes += theirs.body_bytes;
+        self.clear.sent_bytes += other.clear.sent_bytes;
+        self.clear.received_bytes += other.clear.received_bytes;
         add(&mut self.latency, &other.latency);
         add(&mut self.connect_time, &other.connect_time);
         for (mine, theirs) in self.statuses.iter_mut().zip(&other.statuses) {

@@ -21,6 +21,7 @@ mod measures;
 mod profile;
 mod schema;
 mod syscall;
+mod transport;
 pub mod wire;
 
 pub use compare::{
@@ -47,3 +48,4 @@ pub use schema::{
     json_schema,
 };
 pub use syscall::{Abi, Family, family, name, number};
+pub use transport::{Http2Report, HttpVersion, TlsNegotiated, TlsPlan, TlsReport};

@@ -7,6 +7,8 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use recording::Detail;
 
+use crate::args_http::HttpArgs;
+
 /// Benchmarks servers and explains the result: per request, from the kernel's own counts.
 #[derive(Debug, Parser)]
 #[command(name = "whyfast", version, propagate_version = true, after_help = EXIT_CODES)]
@@ -187,6 +189,8 @@ pub(crate) struct ProfileArgs {
     #[arg(long, requires = "command")]
     pub(crate) propagate_exit: bool,
     #[command(flatten)]
+    pub(crate) http: HttpArgs,
+    #[command(flatten)]
     pub(crate) output: OutputArgs,
     /// Speak JSON Lines on stdin and stdout.
     #[arg(long, hide = true, conflicts_with = "command")]
@@ -214,7 +218,7 @@ pub(crate) struct LimitArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct LoadArgs {
-    /// `http://host[:port]/path`.
+    /// `http[s]://host[:port]/path`.
     pub(crate) url: String,
     /// Requests, exactly.
     #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
@@ -252,6 +256,8 @@ pub(crate) struct LoadArgs {
     /// Share of failed requests above which the exit code is 3, in percent.
     #[arg(long, default_value_t = 0.01, value_name = "PERCENT")]
     pub(crate) max_errors: f64,
+    #[command(flatten)]
+    pub(crate) http: HttpArgs,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
     /// Speak JSON Lines on stdin and stdout.

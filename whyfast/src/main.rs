@@ -1,6 +1,7 @@
 //! The binary people run: parses the command line, calls the verb, prints errors, exits.
 
 mod args;
+mod args_http;
 mod compare;
 mod failure;
 mod guard;

@@ -189,6 +189,7 @@ impl Http1 {
             End::Eof if at == EndOfInput::InBody => FailureClass::ShortBody,
             End::Eof => FailureClass::Closed,
             End::Error(errno) => crate::tally::class_of(errno),
+            End::Session => FailureClass::Tls,
         };
         let phase = self.phase();
         self.fail(plan, Fate::Failed { class, phase }, ended);

@@ -3,6 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
+use recording::FailureClass;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
@@ -12,6 +13,7 @@ use rustix::net::{
 };
 
 use crate::clock;
+use crate::error::OpenFailure;
 use crate::orders::Notice;
 use crate::protocol::Fate;
 use crate::proxy_protocol::{self, ProxyProtocol};
@@ -25,7 +27,7 @@ use super::{Stage, Worker};
 /// A time in which no connection could be opened.
 #[derive(Debug, Default)]
 pub(super) struct Outage {
-    failures: u32,
+    pub(super) failures: u32,
     since_ns: u64,
     reported: bool,
 }
@@ -123,14 +125,10 @@ impl Worker {
         }
         self.address = (self.address + slot.tried) % self.plan.addresses.len();
         slot.tried = 0;
-        slot.stage = Stage::Open;
-        self.outage.failures = 0;
         self.tally.connections.established += 1;
         let took_ns = self.now_ns - slot.since_ns;
         tally::record(&mut self.tally.connect_time, took_ns);
-        self.observer.opened(self.now_ns, took_ns);
-        self.opened(None);
-        self.refill(index);
+        self.connected(index);
     }
 
     /// An address did not answer: tries the next one, or counts a failure.
@@ -144,25 +142,36 @@ impl Worker {
             return;
         }
         slot.tried = 0;
+        let failure = OpenFailure::Connect(errno);
+        self.open_failed(index, failure, class_of(errno), FailurePhase::Connect);
+    }
+
+    /// A connection could not be opened or secured, and everything that waited for it has failed.
+    pub(super) fn open_failed(
+        &mut self,
+        index: usize,
+        failure: OpenFailure,
+        class: FailureClass,
+        phase: FailurePhase,
+    ) {
+        let slot = &self.slots[index];
         let since_ns = slot.since_ns;
         let had_request = !slot.queue.is_empty();
         if had_request && !self.stamp() && self.drain.is_none() {
             return;
         }
         while let Some(exchange) = self.slots[index].queue.pop_front() {
-            let class = class_of(errno);
-            let phase = FailurePhase::Connect;
             self.give_up(exchange, Fate::Failed { class, phase });
         }
         self.close_and_wait(index, BACKOFF_MAX_DOUBLINGS);
         if self.outage.add(since_ns, self.now_ns) && had_request && !self.outage.reported {
             self.outage.reported = true;
             self.report(Notice::GaveUp {
-                why: self.outage_text(errno),
+                why: self.outage_text(&failure),
             });
         }
         if !had_request {
-            self.opened(Some(errno));
+            self.opened(Some(failure));
         }
     }
 
@@ -178,27 +187,30 @@ impl Worker {
     }
 
     /// One more of the connections of the start is open or has failed.
-    fn opened(&mut self, failed: Option<Errno>) {
+    pub(super) fn opened(&mut self, failed: Option<OpenFailure>) {
         if self.opening == 0 {
             return;
         }
-        self.open_failure = failed.or(self.open_failure);
+        if failed.is_some() {
+            self.open_failure = failed;
+        }
         self.opening -= 1;
         if self.opening == 0 {
             let open = self.slots.iter().filter(|slot| slot.is_open()).count();
+            let failed = self.open_failure.take();
             self.report(Notice::Opened {
                 open: u32::try_from(open).unwrap_or(u32::MAX),
-                failed: self.open_failure,
+                failed,
             });
         }
     }
 
-    fn outage_text(&self, errno: Errno) -> String {
+    fn outage_text(&self, failure: &OpenFailure) -> String {
         let address = &self.plan.addresses[self.address];
         let seconds = (self.now_ns - self.outage.since_ns) as f64 / 1e9;
         let failures = self.outage.failures;
         format!(
-            "connecting to {address} failed {failures} times in a row over {seconds:.1} s: {errno}"
+            "connecting to {address} failed {failures} times in a row over {seconds:.1} s: {failure}"
         )
     }
 }

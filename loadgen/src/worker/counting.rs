@@ -3,11 +3,13 @@
 use recording::FailureClass;
 
 use crate::clock;
+use crate::error::HandshakeError;
 use crate::protocol::{Close, End, Ended, Exchange, Fate};
 use crate::tally::{self, FailurePhase};
 
-use super::Worker;
 use super::connecting::BACKOFF_MAX_DOUBLINGS;
+use super::transport::Broken;
+use super::{Stage, Worker};
 
 impl Worker {
     /// Counts what has ended on a connection and gives it something new to do.
@@ -19,9 +21,27 @@ impl Worker {
         self.refill(index);
     }
 
+    /// The socket or the session of a connection failed.
+    pub(super) fn connection_broken(&mut self, index: usize, broken: Broken) {
+        match broken {
+            Broken::Socket(errno) => self.connection_lost(index, End::Error(errno)),
+            Broken::Session(error) if self.slots[index].stage == Stage::Securing => {
+                self.handshake_failed(index, HandshakeError::Tls(error));
+            }
+            Broken::Session(_) => self.connection_lost(index, End::Session),
+        }
+    }
+
     /// The peer has ended the connection, or it failed.
     pub(super) fn connection_lost(&mut self, index: usize, end: End) {
         let slot = &mut self.slots[index];
+        if slot.stage == Stage::Securing {
+            let error = match end {
+                End::Error(errno) => HandshakeError::Os(errno),
+                End::Eof | End::Session => HandshakeError::Closed,
+            };
+            return self.handshake_failed(index, error);
+        }
         let close = slot.protocol.lost(&self.plan, end, &mut self.ended);
         self.close(index, close);
     }

@@ -5,6 +5,7 @@ use rustix::io::Errno;
 
 use crate::protocol::{End, Exchange, Reading};
 
+use super::transport::{Broken, Decoded};
 use super::{READS_MAX, Stage, Worker};
 
 impl Worker {
@@ -18,13 +19,13 @@ impl Worker {
         }
         match slot.stage {
             Stage::Connecting => self.on_connecting(index, flags),
-            Stage::Open if flags.contains(EventFlags::OUT) => self.flush(index),
+            Stage::Open | Stage::Securing if flags.contains(EventFlags::OUT) => self.flush(index),
             _ => {}
         }
         // The event that opens a connection can also bring its first bytes, or its end.
         let ends = EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR;
         let is_same = u64::from(self.slots[index].generation) == token >> 32;
-        if is_same && flags.intersects(EventFlags::IN | ends) && self.slots[index].is_open() {
+        if is_same && flags.intersects(EventFlags::IN | ends) && self.slots[index].is_connected() {
             self.read(index, flags.intersects(ends));
         }
     }
@@ -60,6 +61,7 @@ impl Worker {
                 }
                 self.connect(index);
             }
+            Stage::Securing => self.flush(index),
             Stage::Connecting => {}
         }
     }
@@ -131,32 +133,39 @@ impl Worker {
         let Some(transport) = &mut slot.transport else {
             return;
         };
-        loop {
+        while slot.stage == Stage::Open {
             let bytes = slot.protocol.unsent(&self.plan);
             if bytes.is_empty() {
-                return;
+                break;
             }
             match transport.write(bytes) {
-                Ok(count) => {
-                    self.tally.traffic.sent_bytes += count as u64;
-                    slot.protocol.sent(&self.plan, count);
+                Ok(written) => {
+                    self.tally.traffic.sent_bytes += written.wire as u64;
+                    self.tally.clear.sent_bytes += written.taken as u64;
+                    if written.taken == 0 {
+                        return;
+                    }
+                    slot.protocol.sent(&self.plan, written.taken);
                 }
-                Err(Errno::AGAIN) => return,
-                Err(errno) => return self.write_failed(index, errno),
+                Err(broken) => return self.write_failed(index, broken),
             }
+        }
+        match transport.write_pending() {
+            Ok(wire) => self.tally.traffic.sent_bytes += wire as u64,
+            Err(broken) => self.write_failed(index, broken),
         }
     }
 
     /// A server that refuses a request may answer and close before it has read all of it: what it
     /// said is worth more than the error.
-    fn write_failed(&mut self, index: usize, errno: Errno) {
+    fn write_failed(&mut self, index: usize, broken: Broken) {
         let generation = self.slots[index].generation;
         if self.slots[index].protocol.has_written() {
             self.read(index, true);
         }
         let slot = &self.slots[index];
-        if slot.generation == generation && slot.is_open() {
-            self.connection_lost(index, End::Error(errno));
+        if slot.generation == generation && slot.is_connected() {
+            self.connection_broken(index, broken);
         }
     }
 
@@ -164,7 +173,7 @@ impl Worker {
     pub(super) fn read_on(&mut self) {
         for _ in 0..self.unread.len() {
             match self.unread.pop_front() {
-                Some((index, to_the_end)) if self.slots[index].is_open() => {
+                Some((index, to_the_end)) if self.slots[index].is_connected() => {
                     self.read(index, to_the_end);
                 }
                 _ => {}
@@ -180,15 +189,35 @@ impl Worker {
             let Some(transport) = &mut self.slots[index].transport else {
                 return;
             };
-            let count = match transport.read(&mut self.buffer) {
-                Ok(0) => return self.connection_lost(index, End::Eof),
-                Ok(count) => count,
+            let (end, count) = match transport.receive(&mut self.buffer) {
+                Ok((_, 0)) => return self.connection_lost(index, End::Eof),
+                Ok(received) => received,
                 Err(Errno::AGAIN) => return self.settle(index),
                 Err(errno) => return self.connection_lost(index, End::Error(errno)),
             };
             self.tally.traffic.received_bytes += count as u64;
             // What is read now belongs to now, and not to a leg that ends while it is parsed.
             self.stamp();
+            if !self.decode(index, end) {
+                return;
+            }
+            if end < self.buffer.len() && !to_the_end {
+                return self.settle(index);
+            }
+        }
+        self.unread.push_back((index, to_the_end));
+        self.settle(index);
+    }
+
+    /// Hands what is in the buffer up to `end` to the protocol; `false` when the connection is gone.
+    #[inline]
+    fn decode(&mut self, index: usize, end: usize) -> bool {
+        let mut from = 0;
+        loop {
+            let slot = &mut self.slots[index];
+            let Some(transport) = &mut slot.transport else {
+                return false;
+            };
             let mut reading = Reading {
                 plan: &self.plan,
                 cache: &mut self.cache,
@@ -196,16 +225,28 @@ impl Worker {
                 ended: &mut self.ended,
                 now_ns: self.now_ns,
             };
-            let slot = &mut self.slots[index];
-            if let Some(close) = slot.protocol.receive(&mut reading, &self.buffer[..count]) {
-                return self.close(index, close);
+            let protocol = &mut slot.protocol;
+            let decoded = transport.decode(&mut self.buffer[from..end], |bytes| {
+                reading.tally.clear.received_bytes += bytes.len() as u64;
+                protocol.receive(&mut reading, bytes)
+            });
+            match decoded {
+                Decoded::All => return true,
+                Decoded::Close(close) => self.close(index, close),
+                Decoded::Closed => self.connection_lost(index, End::Eof),
+                Decoded::Broken(error) => self.connection_broken(index, Broken::Session(error)),
+                Decoded::Secured(used) => {
+                    from += used;
+                    let generation = slot.generation;
+                    self.secured(index);
+                    let slot = &self.slots[index];
+                    if slot.generation == generation && slot.is_open() {
+                        continue;
+                    }
+                }
             }
-            if count < self.buffer.len() && !to_the_end {
-                return self.settle(index);
-            }
+            return false;
         }
-        self.unread.push_back((index, to_the_end));
-        self.settle(index);
     }
 }
 

@@ -12,6 +12,7 @@ mod connecting;
 mod counting;
 mod exchange;
 mod pacing;
+mod securing;
 mod slot;
 mod transport;
 
@@ -27,7 +28,7 @@ use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, 
 use rustix::time::{timerfd_create, timerfd_settime};
 
 use crate::clock;
-use crate::error::LoadError;
+use crate::error::{HandshakeError, LoadError, OpenFailure};
 use crate::http1::HeadCache;
 use crate::observed::{Observed, Observer};
 use crate::orders::{Drained, Leg, LegCounts, Mailbox, Notice, Order, SliceCounts};
@@ -36,6 +37,7 @@ use crate::protocol::Ended;
 use crate::schedule::Claims;
 use crate::tally::{self, Tally};
 use crate::timeline::Bins;
+use crate::tls::{Connector, TlsTally};
 use pacing::Pacing;
 use slot::{Slot, Stage};
 
@@ -52,6 +54,9 @@ pub(crate) struct Worker {
     /// What has ended in the present read, not counted yet.
     ended: Vec<Ended>,
     tally: Tally,
+    /// Begins sessions; none in clear.
+    connector: Option<Connector>,
+    tls: TlsTally,
     leg: Option<RunningLeg>,
     next_legs: VecDeque<Leg>,
     bins: Option<Bins>,
@@ -68,7 +73,7 @@ pub(crate) struct Worker {
     unread: VecDeque<(usize, bool)>,
     /// Connections of the start whose first attempt is not over.
     opening: usize,
-    open_failure: Option<Errno>,
+    open_failure: Option<OpenFailure>,
     /// Index of the address that answered last.
     address: usize,
     outage: connecting::Outage,
@@ -83,6 +88,13 @@ pub(crate) struct Worker {
     /// Time between two connections, where they are opened at a rate.
     connect_interval_ns: Option<u64>,
     next_connect_ns: u64,
+}
+
+/// What a thread knows of its whole run.
+#[derive(Debug)]
+pub(crate) struct Left {
+    pub(crate) bins: Option<Bins>,
+    pub(crate) tls: TlsTally,
 }
 
 /// The current leg.
@@ -118,9 +130,15 @@ impl Worker {
         }
         let tally = Tally::for_plan(&plan);
         let pacing = Pacing::new(&plan, thread, connections as usize);
+        let connector = plan
+            .tls
+            .as_ref()
+            .map(|settings| Connector::new(settings, connections as usize));
         Ok(Self {
             connect_interval_ns: plan.connect_interval_ns(),
             slots: (0..connections).map(|_| Slot::new()).collect(),
+            tls: TlsTally::new(plan.timeout_ns),
+            connector,
             plan,
             mailbox,
             notices,
@@ -153,7 +171,7 @@ impl Worker {
     }
 
     /// Opens the connections and obeys orders until told to leave.
-    pub(crate) fn run(mut self) -> Result<Option<Bins>, LoadError> {
+    pub(crate) fn run(mut self) -> Result<Left, LoadError> {
         self.open_all();
         let mut events = Vec::with_capacity(EVENTS_MAX);
         while !self.leaving {
@@ -188,7 +206,10 @@ impl Worker {
             }
             self.arm_timer()?;
         }
-        Ok(self.bins)
+        Ok(Left {
+            bins: self.bins,
+            tls: self.tls,
+        })
     }
 
     fn wait(&mut self, events: &mut Vec<epoll::Event>) -> Result<(), LoadError> {
@@ -413,7 +434,13 @@ impl Worker {
                 Stage::Connecting if slot.since_ns + timeout_ns > self.now_ns => {
                     self.set_timer(slot.since_ns + timeout_ns);
                 }
+                Stage::Securing if slot.connected_ns + timeout_ns > self.now_ns => {
+                    self.set_timer(slot.connected_ns + timeout_ns);
+                }
                 Stage::Connecting => self.connect_failed(index, Errno::TIMEDOUT),
+                Stage::Securing => {
+                    self.handshake_failed(index, HandshakeError::Os(Errno::TIMEDOUT));
+                }
                 Stage::Open => self.expire_exchanges(index),
                 Stage::Closed => {}
             }

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use crate::http1::Http1;
 use crate::protocol::{Exchange, Protocol};
+use crate::tls::Session;
 
 use super::transport::Transport;
 
@@ -19,6 +20,8 @@ pub(super) enum Stage {
     },
     /// It is being opened.
     Connecting,
+    /// It is connected, and the handshake of TLS is under way.
+    Securing,
     /// It is open.
     Open,
 }
@@ -35,6 +38,8 @@ pub(super) struct Slot {
     pub(super) generation: u32,
     /// When opening it began, ns.
     pub(super) since_ns: u64,
+    /// When it was connected, and its handshake began, ns.
+    pub(super) connected_ns: u64,
     /// Attempts in a row that led to no response.
     pub(super) failures: u32,
     /// Addresses tried since the last connection.
@@ -61,6 +66,7 @@ impl Slot {
             stage: Stage::Closed,
             generation: 0,
             since_ns: 0,
+            connected_ns: 0,
             failures: 0,
             tried: 0,
             is_ready: false,
@@ -94,6 +100,18 @@ impl Slot {
             });
         }
         self.protocol.each_started_ns(see);
+    }
+
+    /// Puts a session on top of the connected socket.
+    pub(super) fn secure(&mut self, session: Session) {
+        if let Some(transport) = self.transport.take() {
+            self.transport = Some(transport.secured(session));
+        }
+    }
+
+    /// Whether there is a socket that can be read.
+    pub(super) fn is_connected(&self) -> bool {
+        matches!(self.stage, Stage::Securing | Stage::Open)
     }
 
     /// When the oldest exchange began to wait, ns.

@@ -10,6 +10,7 @@ mod fetching;
 mod framing;
 mod phases;
 mod server;
+mod tls;
 
 use loadgen::{Config, LoadError, Stop, run};
 use recording::{FailureClass, Load};

@@ -8,6 +8,7 @@ pub(crate) mod judgement;
 pub(crate) mod load;
 pub(crate) mod profile;
 pub(crate) mod syscalls;
+mod transport;
 
 use recording::{Host, NotMeasured, Recording, Warning};
 

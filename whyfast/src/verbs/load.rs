@@ -81,6 +81,7 @@ fn config(args: &LoadArgs) -> anyhow::Result<Config> {
         config.method.clone_from(method);
     }
     config.timeout = args.timeout;
+    args.http.apply(&mut config);
     config.slice_interval = Some(args.interval);
     config.barriers = args.barriers;
     config.validate().map_err(|error| explain(&error.into()))?;
