@@ -8,12 +8,16 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use crate::error::LoadError;
 
-/// Makes room for the descriptors of a load: raises the soft limit, or says which limit forbids it.
-pub(crate) fn ensure_descriptors(connections: u32, threads: u32) -> Result<(), LoadError> {
+/// Makes room for the descriptors of a load: raises the soft limit and returns it as it was and as it
+/// is, or says which limit forbids it.
+pub(crate) fn ensure_descriptors(
+    connections: u32,
+    threads: u32,
+) -> Result<Option<(u64, u64)>, LoadError> {
     let needed = u64::from(connections) + u64::from(threads) * PER_THREAD + open_descriptors();
     let limit = getrlimit(Resource::Nofile);
     match raised(limit.current, limit.maximum, needed) {
-        Raise::Enough => Ok(()),
+        Raise::Enough => Ok(None),
         Raise::To(soft) => {
             let wanted = Rlimit {
                 current: Some(soft),
@@ -22,7 +26,8 @@ pub(crate) fn ensure_descriptors(connections: u32, threads: u32) -> Result<(), L
             setrlimit(Resource::Nofile, wanted).map_err(|errno| LoadError::Os {
                 call: "setrlimit(RLIMIT_NOFILE)",
                 errno,
-            })
+            })?;
+            Ok(limit.current.map(|before| (before, soft)))
         }
         Raise::Impossible { hard } => Err(LoadError::FileLimit {
             connections,

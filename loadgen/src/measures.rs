@@ -272,3 +272,63 @@ const CLIENT_QUEUED_SHARE: f64 = 0.2;
 const QUEUEING_RATIO: f64 = 3.0;
 /// As often as wrk takes its rate.
 const RATE_NS: u64 = 100_000_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen(busy: f64, queued: Option<f64>) -> Seen {
+        Seen {
+            busiest_thread_share: busy,
+            queued_share: queued,
+            connections: 4,
+        }
+    }
+
+    fn kept(achieved_rps: f64) -> ScheduleKept {
+        ScheduleKept {
+            due: 100,
+            dropped: 0,
+            lag: None,
+            asked_rps: 100.0,
+            achieved_rps,
+        }
+    }
+
+    fn times(values_ms: &[u64]) -> Histogram<u64> {
+        let mut histogram = LatencyHistogram::recorder();
+        for value in values_ms {
+            tally::record(&mut histogram, value * 1_000_000);
+        }
+        histogram
+    }
+
+    /// Who limits a run, by what was seen.
+    #[test]
+    fn limiter_is_named() {
+        let (even, queueing) = (times(&[10, 10, 11]), times(&[1, 10, 11]));
+        let check = |seen: Seen, schedule: Option<ScheduleKept>, service, wanted| {
+            let found = limiter(&seen, schedule.as_ref(), service);
+            assert_eq!(found.who, wanted, "{}", found.why);
+        };
+        check(seen(0.1, None), Some(kept(99.0)), &even, LimitedBy::Rate);
+        check(seen(0.95, None), Some(kept(99.0)), &even, LimitedBy::Rate);
+        check(seen(0.95, None), Some(kept(50.0)), &even, LimitedBy::Client);
+        check(seen(0.95, None), None, &queueing, LimitedBy::Client);
+        check(seen(0.5, Some(0.4)), None, &queueing, LimitedBy::Client);
+        check(seen(0.5, Some(0.01)), None, &queueing, LimitedBy::Server);
+        check(
+            seen(0.1, None),
+            Some(kept(50.0)),
+            &even,
+            LimitedBy::Connections,
+        );
+        check(
+            seen(0.1, None),
+            Some(kept(50.0)),
+            &queueing,
+            LimitedBy::Server,
+        );
+        check(seen(0.1, None), None, &times(&[]), LimitedBy::Unknown);
+    }
+}

@@ -33,6 +33,8 @@ pub(crate) struct Outcome {
     pub(crate) drained: Drained,
     /// Why another one was not open.
     pub(crate) open_failure: Option<OpenFailure>,
+    /// The soft limit on open files, before and after it was raised for the run.
+    pub(crate) raised: Option<(u64, u64)>,
 }
 
 /// Puts the result together.
@@ -153,6 +155,13 @@ fn warnings(config: &Config, outcome: &Outcome, tally: &Tally, busiest: f64) -> 
             text,
         });
     };
+    if let Some((before, after)) = outcome.raised {
+        let text = format!(
+            "the limit on open files of this process was raised from {before} to {after} (`ulimit -n`) for {} connections",
+            config.connections
+        );
+        warn("file_limit_raised", text);
+    }
     if outcome.open < config.connections
         && let Some(failure) = &outcome.open_failure
     {

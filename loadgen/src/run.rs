@@ -26,7 +26,7 @@ use crate::tls::Settings;
 /// Runs a load. Failures of requests are part of the result; an error means that there is none.
 pub fn run(config: &Config, control: &mut dyn Control) -> Result<Load, LoadError> {
     let (target, request) = config.checked()?;
-    limits::ensure_descriptors(config.connections, config.threads)?;
+    let raised = limits::ensure_descriptors(config.connections, config.threads)?;
     let plan = Arc::new(Plan {
         request,
         mix: Mix::build(config, &target)?,
@@ -93,6 +93,7 @@ pub fn run(config: &Config, control: &mut dyn Control) -> Result<Load, LoadError
         open,
         open_failure,
         drained,
+        raised,
     };
     Ok(outcome::load(config, outcome))
 }

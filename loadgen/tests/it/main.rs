@@ -9,7 +9,9 @@ mod failures;
 mod fetching;
 mod framing;
 mod phases;
+mod requests;
 mod server;
+mod shapes;
 mod tls;
 
 use loadgen::{Config, LoadError, Stop, run};
