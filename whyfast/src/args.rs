@@ -8,6 +8,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use recording::Detail;
 
 use crate::args_http::HttpArgs;
+use crate::args_shape::{RequestArgs, ResultArgs, ShapeArgs};
 
 /// Benchmarks servers and explains the result: per request, from the kernel's own counts.
 #[derive(Debug, Parser)]
@@ -219,7 +220,8 @@ pub(crate) struct LimitArgs {
 #[derive(Debug, Args)]
 pub(crate) struct LoadArgs {
     /// `http[s]://host[:port]/path`.
-    pub(crate) url: String,
+    #[arg(required_unless_present = "selftest")]
+    pub(crate) url: Option<String>,
     /// Requests, exactly.
     #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) requests: Option<u64>,
@@ -258,8 +260,16 @@ pub(crate) struct LoadArgs {
     pub(crate) max_errors: f64,
     #[command(flatten)]
     pub(crate) http: HttpArgs,
+    /// Play a hostile server against the load generator, and prove its account equal to the
+    /// server's.
+    #[arg(long, exclusive = true)]
+    pub(crate) selftest: bool,
     #[command(flatten)]
-    pub(crate) output: OutputArgs,
+    pub(crate) shape: ShapeArgs,
+    #[command(flatten)]
+    pub(crate) request: RequestArgs,
+    #[command(flatten)]
+    pub(crate) output: ResultArgs,
     /// Speak JSON Lines on stdin and stdout.
     #[arg(long, hide = true)]
     pub(crate) control: bool,
@@ -312,7 +322,7 @@ pub(crate) struct ProbeArgs {
 }
 
 /// `10s`, `500ms`, `2m`; a plain number is seconds.
-fn duration(text: &str) -> Result<Duration, String> {
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let seconds = text.parse::<f64>().ok().map(Duration::try_from_secs_f64);
     let parsed = match seconds {
         Some(seconds) => seconds.map_err(|error| error.to_string()),

@@ -2,6 +2,7 @@
 
 mod args;
 mod args_http;
+mod args_shape;
 mod compare;
 mod failure;
 mod guard;
