@@ -52,7 +52,7 @@ pub(crate) fn load(config: &Config, outcome: Outcome) -> Load {
         .failed
         .sort_by(|a, b| (a.class, &a.phase).cmp(&(b.class, &b.phase)));
     let busiest_thread_share = busiest_share(&outcome);
-    let measures = measures::of(config, &outcome, &tally, busiest_thread_share);
+    let mut measures = measures::of(config, &outcome, &tally, busiest_thread_share);
     let mut warnings = warnings(config, &outcome, &tally, busiest_thread_share);
     warnings.extend(measures::warning(&measures));
     let tls = outcome.is_tls.then(|| {
@@ -62,6 +62,7 @@ pub(crate) fn load(config: &Config, outcome: Outcome) -> Load {
         }
         sum.report(tally.clear)
     });
+    measures.phases.tls = tls.as_ref().and_then(|tls| tls.handshake_time.clone());
     let bins = outcome
         .left
         .into_iter()

@@ -2,9 +2,10 @@
 
 use std::fmt::Write as _;
 
-use recording::{FailureClass, Load, Recording, Spread};
+use recording::{FailureClass, HttpVersion, Load, Recording, Spread};
 
-use super::{Summary, failures, measures, responses, service, share, statuses};
+use super::{Summary, failures, measures, received_bytes, responses, service, share, statuses};
+use crate::clean;
 use crate::layout::WRITES;
 use crate::view::load as view;
 
@@ -44,9 +45,8 @@ fn begin(text: &mut String, load: &Load) {
             clients(thread)
         ));
     }
-    let protocol = format!("Application protocol: {}", protocol(load));
     if let Some(requests) = plan.requests {
-        line(protocol);
+        negotiated(load).into_iter().for_each(&mut line);
         steps(share(requests, threads, 0), |percent| {
             line(format!("progress: {percent}% done"));
         });
@@ -58,7 +58,7 @@ fn begin(text: &mut String, load: &Load) {
     steps(clients(0), |percent| {
         line(format!("progress: {percent}% of clients started"));
     });
-    line(protocol);
+    negotiated(load).into_iter().for_each(&mut line);
     for thread in 0..threads {
         line(format!("Warm-up phase is over for thread #{thread}."));
         line(format!(
@@ -83,8 +83,36 @@ fn steps(share: u64, mut report: impl FnMut(u64)) {
     }
 }
 
-fn protocol(_load: &Load) -> &'static str {
-    "http/1.1"
+fn protocol(load: &Load) -> &'static str {
+    match load.plan.http {
+        HttpVersion::Http1 => "http/1.1",
+        HttpVersion::Http2 if load.tls.is_some() => "h2",
+        HttpVersion::Http2 | HttpVersion::Http2Upgrade => "h2c",
+    }
+}
+
+/// What the first handshake agreed on, and the protocol.
+fn negotiated(load: &Load) -> Vec<String> {
+    let mut lines = Vec::new();
+    if let Some(kind) = load.tls.as_ref().and_then(|tls| tls.negotiated.first()) {
+        lines.push(format!("TLS Protocol: {}", clean(&kind.version)));
+        lines.push(format!("Cipher: {}", clean(&kind.cipher)));
+        if let Some(group) = &kind.group {
+            lines.push(format!("Server Temp Key: {}", temp_key(group)));
+        }
+    }
+    lines.push(format!("Application protocol: {}", protocol(load)));
+    lines
+}
+
+/// A group as OpenSSL describes its keys.
+fn temp_key(group: &str) -> String {
+    match group {
+        "X25519" => "X25519 253 bits".to_owned(),
+        "secp256r1" | "P-256" => "ECDH P-256 256 bits".to_owned(),
+        "secp384r1" | "P-384" => "ECDH P-384 384 bits".to_owned(),
+        other => clean(other),
+    }
 }
 
 fn totals(text: &mut String, load: &Load) {
@@ -105,14 +133,14 @@ fn totals(text: &mut String, load: &Load) {
         Some(_) => window_s,
         None => window_s + plan.warmup_ns as f64 / 1e9,
     };
-    let traffic = &load.traffic;
+    let received = received_bytes(load);
     let complete = responses(load);
     writeln!(
         text,
         "finished in {}, {} req/s, {}B/s",
         span(whole_s),
         decimals(per_second(complete)),
-        size(truncated(per_second(traffic.received_bytes)))
+        size(truncated(per_second(received)))
     )
     .expect(WRITES);
     requests(text, load);
@@ -125,19 +153,31 @@ fn totals(text: &mut String, load: &Load) {
         statuses(load, 500..600)
     )
     .expect(WRITES);
-    let headers = measures(load)
-        .and_then(|measures| measures.header_field_bytes)
-        .unwrap_or(traffic.head_bytes);
+    let (headers, savings) = headers(load);
     let sized = |bytes: u64| format!("{}B ({bytes})", size(bytes));
     writeln!(
         text,
         "traffic: {} total, {} headers (space savings {}%), {} data",
-        sized(traffic.received_bytes),
+        sized(received),
         sized(headers),
-        decimals(0.0),
-        sized(traffic.body_bytes)
+        decimals(savings),
+        sized(load.traffic.body_bytes)
     )
     .expect(WRITES);
+}
+
+/// Bytes of header lines, and what their compression saved, in percent.
+fn headers(load: &Load) -> (u64, f64) {
+    match &load.http2 {
+        Some(http2) if http2.header_decoded_bytes > 0 => {
+            let left = http2.header_bytes as f64 / http2.header_decoded_bytes as f64;
+            (http2.header_bytes, 100.0 * (1.0 - left))
+        }
+        _ => {
+            let fields = measures(load).and_then(|measures| measures.header_field_bytes);
+            (fields.unwrap_or(load.traffic.head_bytes), 0.0)
+        }
+    }
 }
 
 fn requests(text: &mut String, load: &Load) {

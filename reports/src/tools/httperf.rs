@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use recording::{FailureClass, LatencyHistogram, Load, Recording, Spread, Window};
 
-use super::{Summary, failures, histogram, measures, responses, statuses};
+use super::{Summary, failures, histogram, measures, responses, sent_bytes, statuses};
 use crate::clean;
 use crate::layout::WRITES;
 use crate::view::load as view;
@@ -97,7 +97,7 @@ impl Run {
         let Self {
             seconds, requests, ..
         } = *self;
-        let size = load.traffic.sent_bytes.checked_div(requests).unwrap_or(0);
+        let size = sent_bytes(load).checked_div(requests).unwrap_or(0);
         write!(
             text,
             "Request rate: {:.1} req/s ({:.1} ms/req)\nRequest size [B]: {size}.0\n\n",
@@ -143,7 +143,7 @@ impl Run {
         let (user, system) = (cpu.user_ns as f64 / 1e9, cpu.system_ns as f64 / 1e9);
         let share = |time: f64| 100.0 * per(time, self.seconds);
         let traffic = &load.traffic;
-        let bytes = (traffic.sent_bytes + traffic.head_bytes + traffic.body_bytes) as f64;
+        let bytes = (sent_bytes(load) + traffic.head_bytes + traffic.body_bytes) as f64;
         let rate = per(bytes, self.seconds);
         write!(
             text,

@@ -127,3 +127,17 @@ fn failures_in(load: &Load, phases: &[&str]) -> u64 {
 fn share(total: u64, parts: u64, part: u64) -> u64 {
     total / parts + u64::from(part < total % parts)
 }
+
+/// Bytes read, after decryption where there was any.
+fn received_bytes(load: &Load) -> u64 {
+    load.tls
+        .as_ref()
+        .map_or(load.traffic.received_bytes, |tls| tls.clear_received_bytes)
+}
+
+/// Bytes written, before encryption where there was any.
+fn sent_bytes(load: &Load) -> u64 {
+    load.tls
+        .as_ref()
+        .map_or(load.traffic.sent_bytes, |tls| tls.clear_sent_bytes)
+}

@@ -5,7 +5,10 @@ use std::fmt::Write as _;
 
 use recording::{FailureClass, Load, Recording, Spread};
 
-use super::{Summary, failures, failures_in, histogram, measures, responses, service, statuses};
+use super::{
+    Summary, failures, failures_in, histogram, measures, received_bytes, responses, service,
+    statuses,
+};
 use crate::clean;
 use crate::layout::WRITES;
 use crate::view::load as view;
@@ -54,7 +57,7 @@ pub fn wrk(recording: &Recording) -> String {
 }
 
 fn totals(text: &mut String, load: &Load, runtime_us: f64) {
-    let received = load.traffic.received_bytes as f64;
+    let received = received_bytes(load) as f64;
     writeln!(
         text,
         "  {} requests in {}, {}B read",

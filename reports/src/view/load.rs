@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use recording::{Failure, FailureClass, LatencyHistogram, Load, Recording};
 
-use super::{Line, Table, name, or_absent, sentence, transport};
+use super::{Line, Table, measures, name, or_absent, sentence, transport};
 use crate::figures::{bytes, counted, grouped, micros, percent, rate, rounded, span};
 use crate::layout::{Tone, WRITES};
 use crate::metrics::{quantile_support, supported_quantile};
@@ -42,7 +42,7 @@ pub(crate) fn lines(load: &Load) -> Vec<Line> {
     lines.extend(latency(
         "latency",
         load.latency.as_ref(),
-        "first byte written to last byte read",
+        measures::latency_begins(load),
     ));
     lines.extend(latency(
         "connect",
@@ -54,6 +54,7 @@ pub(crate) fn lines(load: &Load) -> Vec<Line> {
     lines.push(connections(load));
     lines.push(traffic(load));
     lines.push(client(load));
+    lines.extend(measures::lines(load));
     lines.extend(slices(load));
     if let Some(why) = &load.ended_early {
         lines.push(Line::toned(

@@ -6,6 +6,7 @@
 pub(crate) mod compare;
 pub(crate) mod judgement;
 pub(crate) mod load;
+mod measures;
 pub(crate) mod profile;
 pub(crate) mod syscalls;
 mod transport;
