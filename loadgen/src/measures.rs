@@ -112,6 +112,7 @@ fn phases(outcome: &Outcome, tally: &Tally, service: &Histogram<u64>) -> Phases 
     Phases {
         connect: run(|seen| &seen.connect),
         tls: None,
+        open: run(|seen| &seen.open_time),
         first_byte: LatencyHistogram::from_hdr(&first_byte),
         receive: LatencyHistogram::from_hdr(&receive),
         service: LatencyHistogram::from_hdr(&tally.service),
@@ -285,13 +286,13 @@ mod tests {
         }
     }
 
-    fn kept(achieved_rps: f64) -> ScheduleKept {
+    fn kept(sent: u64) -> ScheduleKept {
         ScheduleKept {
             due: 100,
-            dropped: 0,
+            dropped: 100 - sent,
             lag: None,
             asked_rps: 100.0,
-            achieved_rps,
+            achieved_rps: sent as f64,
         }
     }
 
@@ -311,21 +312,21 @@ mod tests {
             let found = limiter(&seen, schedule.as_ref(), service);
             assert_eq!(found.who, wanted, "{}", found.why);
         };
-        check(seen(0.1, None), Some(kept(99.0)), &even, LimitedBy::Rate);
-        check(seen(0.95, None), Some(kept(99.0)), &even, LimitedBy::Rate);
-        check(seen(0.95, None), Some(kept(50.0)), &even, LimitedBy::Client);
+        check(seen(0.1, None), Some(kept(99)), &even, LimitedBy::Rate);
+        check(seen(0.95, None), Some(kept(99)), &even, LimitedBy::Rate);
+        check(seen(0.95, None), Some(kept(50)), &even, LimitedBy::Client);
         check(seen(0.95, None), None, &queueing, LimitedBy::Client);
         check(seen(0.5, Some(0.4)), None, &queueing, LimitedBy::Client);
         check(seen(0.5, Some(0.01)), None, &queueing, LimitedBy::Server);
         check(
             seen(0.1, None),
-            Some(kept(50.0)),
+            Some(kept(50)),
             &even,
             LimitedBy::Connections,
         );
         check(
             seen(0.1, None),
-            Some(kept(50.0)),
+            Some(kept(50)),
             &queueing,
             LimitedBy::Server,
         );

@@ -17,6 +17,7 @@ pub(crate) struct Observer {
     open_ns: u128,
     /// Of every connection of the run.
     connect: Histogram<u64>,
+    open_time: Histogram<u64>,
     connection_first_byte: Histogram<u64>,
     life: Histogram<u64>,
     loop_lag: Histogram<u64>,
@@ -32,6 +33,7 @@ pub(crate) struct Observed {
     /// Connections times nanoseconds.
     pub(crate) open_ns: u128,
     pub(crate) connect: Histogram<u64>,
+    pub(crate) open_time: Histogram<u64>,
     pub(crate) connection_first_byte: Histogram<u64>,
     pub(crate) life: Histogram<u64>,
     pub(crate) loop_lag: Histogram<u64>,
@@ -56,6 +58,7 @@ impl Observer {
             since_ns: 0,
             open_ns: 0,
             connect: empty(),
+            open_time: empty(),
             connection_first_byte: empty(),
             life: empty(),
             loop_lag: empty(),
@@ -65,11 +68,13 @@ impl Observer {
         }
     }
 
-    /// A connection was opened.
-    pub(crate) fn opened(&mut self, now_ns: u64, took_ns: u64) {
+    /// A connection was opened: it was established after `connect_ns`, and could carry requests
+    /// after `open_ns`.
+    pub(crate) fn opened(&mut self, now_ns: u64, connect_ns: u64, open_ns: u64) {
         self.add_up(now_ns);
         self.open += 1;
-        tally::record(&mut self.connect, took_ns);
+        tally::record(&mut self.connect, connect_ns);
+        tally::record(&mut self.open_time, open_ns);
     }
 
     /// A connection was closed that was begun `lived_ns` ago; `None` if it brought no response.
@@ -116,6 +121,7 @@ impl Observer {
         Observed {
             open_ns: self.open_ns,
             connect: self.connect.clone(),
+            open_time: self.open_time.clone(),
             connection_first_byte: self.connection_first_byte.clone(),
             life: self.life.clone(),
             loop_lag: self.loop_lag.clone(),
@@ -145,9 +151,9 @@ mod tests {
     #[test]
     fn open_connections_are_weighted_by_time() {
         let mut observer = Observer::new();
-        observer.opened(50, 10);
+        observer.opened(50, 10, 10);
         observer.begin_leg(100);
-        observer.opened(150, 20);
+        observer.opened(150, 20, 25);
         observer.closed(180, Some(30));
         let observed = observer.end_leg(200);
         assert_eq!(observed.open_ns, 50 + 2 * 30 + 20);

@@ -62,6 +62,9 @@ pub(crate) fn load(config: &Config, outcome: Outcome) -> Load {
         }
         sum.report(tally.clear)
     });
+    if tls.is_none() {
+        measures.phases.open = None;
+    }
     measures.phases.tls = tls.as_ref().and_then(|tls| tls.handshake_time.clone());
     let bins = outcome
         .left

@@ -54,6 +54,17 @@ impl Limit {
         })
     }
 
+    /// So many values make one lie beyond the quantile.
+    fn values_needed(&self) -> u64 {
+        // Quantiles have a few digits; the sum of rounding errors is far below one value.
+        let needed = 1.0 / (1.0 - self.quantile).max(1e-6) - 1e-6;
+        if self.quantile < 1.0 {
+            ceiling(needed)
+        } else {
+            1
+        }
+    }
+
     /// What a run at a rate shows.
     fn judge(&self, rate_rps: f64, load: &Load) -> Trial {
         let figure_ns = load
@@ -61,6 +72,7 @@ impl Limit {
             .as_ref()
             .and_then(|latency| latency.to_hdr().ok())
             .map(|latency| latency.value_at_quantile(self.quantile));
+        let count = load.latency.as_ref().map_or(0, |latency| latency.count);
         let share = load
             .measures
             .as_ref()
@@ -73,8 +85,12 @@ impl Limit {
             Some(format!("{failed} requests failed"))
         } else if share < RATE_SHARE {
             Some(format!("{:.1} % of the rate was sent", share * 100.0))
-        } else if figure_ns.is_none() {
-            Some("no request was ok".to_owned())
+        } else if count < self.values_needed() {
+            Some(format!(
+                "{} needs {} values, has {count}: try each rate for longer",
+                self.text,
+                self.values_needed()
+            ))
         } else if figure_ns > Some(self.most_ns) {
             Some(format!("{} was broken", self.text))
         } else {
@@ -96,15 +112,18 @@ struct Steps {
     broken: Option<f64>,
     next: f64,
     trials: u32,
+    /// Lower rates are not tried.
+    lowest: f64,
 }
 
 impl Steps {
-    fn new(first: f64) -> Self {
+    fn new(first: f64, lowest: f64) -> Self {
         Self {
             kept: None,
             broken: None,
-            next: first,
+            next: first.max(lowest),
             trials: 0,
+            lowest,
         }
     }
 
@@ -112,7 +131,7 @@ impl Steps {
     fn next(&self) -> Option<f64> {
         let close = matches!((self.kept, self.broken), (Some(kept), Some(broken))
             if broken / kept <= CLOSE_RATIO);
-        let hopeless = self.broken.is_some_and(|broken| broken <= RATE_MIN);
+        let hopeless = self.broken.is_some_and(|broken| broken <= self.lowest);
         (self.trials < TRIALS_MAX && !close && !hopeless).then_some(self.next)
     }
 
@@ -127,7 +146,7 @@ impl Steps {
             (Some(kept), None) => kept * 2.0,
             // In the middle of a ratio, since rates are compared by ratios.
             (Some(kept), Some(broken)) => (kept * broken).sqrt(),
-            (None, Some(broken)) => broken / 4.0,
+            (None, Some(broken)) => (broken / 4.0).max(self.lowest),
             (None, None) => rate,
         };
     }
@@ -153,7 +172,12 @@ pub fn find_max(
         .rates
         .first()
         .map_or(FIRST_RATE, |stage| stage.to);
-    let mut steps = Steps::new(first.max(RATE_MIN));
+    // A rate whose quantile nobody can know is not worth a run.
+    let Stop::Duration(length) = config.stop else {
+        unreachable!("a run by count was made one by time above");
+    };
+    let lowest = 1.2 * limit.values_needed() as f64 / length.as_secs_f64();
+    let mut steps = Steps::new(first, lowest.max(RATE_MIN));
     let mut trials = Vec::new();
     let mut best: Option<(f64, Load)> = None;
     let mut last = None;
@@ -190,6 +214,16 @@ pub fn find_max(
         measures.search = Some(search);
     }
     Ok(load)
+}
+
+/// The next whole number.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "the cast saturates, and the value is not negative"
+)]
+fn ceiling(value: f64) -> u64 {
+    value.ceil() as u64
 }
 
 /// `5ms`, `1.5s`, `800us`.
@@ -230,7 +264,7 @@ mod tests {
         /// Whatever the highest rate, the search ends beside it.
         #[test]
         fn search_ends_beside_the_highest_rate(highest in 1.0_f64..400_000.0, first in 1.0_f64..10_000.0) {
-            let mut steps = Steps::new(first);
+            let mut steps = Steps::new(first, RATE_MIN);
             while let Some(rate) = steps.next() {
                 steps.add(rate, rate <= highest);
             }
@@ -243,12 +277,13 @@ mod tests {
     /// A server that never keeps the limit ends the search.
     #[test]
     fn hopeless_search_ends() {
-        let mut steps = Steps::new(100.0);
+        let mut steps = Steps::new(100.0, 7.0);
         while let Some(rate) = steps.next() {
             steps.add(rate, false);
         }
         assert_eq!(steps.kept, None);
         assert!(steps.trials < TRIALS_MAX);
+        assert_eq!(steps.broken, Some(7.0));
     }
 
     /// Limits are read; nonsense is named.

@@ -48,6 +48,9 @@ pub struct Phases {
     pub connect: Option<LatencyHistogram>,
     /// TLS handshakes of every connection of the run; `null` in clear.
     pub tls: Option<LatencyHistogram>,
+    /// From the start of connecting until requests can be sent, handshake included; `null` in clear,
+    /// where it is the time to connect.
+    pub open: Option<LatencyHistogram>,
     /// From the first byte of a request written to the first byte of the head of its response.
     pub first_byte: Option<LatencyHistogram>,
     /// From the first byte of a response to its last one.
@@ -55,7 +58,8 @@ pub struct Phases {
     /// From the first byte of a request written to the last byte of its response, where the latency
     /// begins when the request was due; `null` in a closed loop, where the latency is just that.
     pub service: Option<LatencyHistogram>,
-    /// From the start of connecting to the first byte of a response, once per connection of the run.
+    /// Time until a connection was open, and from there to the first byte of its first response;
+    /// the time that it waited for a request is left out. Once per connection of the run.
     pub connection_first_byte: Option<LatencyHistogram>,
     /// From the start of connecting to the end of a connection, or to that of the window; of those
     /// connections that brought a response.
@@ -67,7 +71,8 @@ pub struct Phases {
 pub struct ScheduleKept {
     /// Requests that were due in the window, the dropped ones included.
     pub due: u64,
-    /// Requests that were due and not sent, because they were late by more than the catch-up limit.
+    /// Requests that were due and not sent: late by more than the catch-up limit, or still waiting
+    /// for a connection when the window closed.
     pub dropped: u64,
     /// How late requests were written, ns after they were due.
     pub lag: Option<LatencyHistogram>,
@@ -78,12 +83,12 @@ pub struct ScheduleKept {
 }
 
 impl ScheduleKept {
-    /// The achieved rate as a share of the asked one.
+    /// What was sent as a share of what was due. (Of random arrivals more or fewer are due than the
+    /// rate says, which is nobody's fault.)
     pub fn share(&self) -> f64 {
-        if self.asked_rps > 0.0 {
-            self.achieved_rps / self.asked_rps
-        } else {
-            1.0
+        match self.due {
+            0 => 1.0,
+            due => due.saturating_sub(self.dropped) as f64 / due as f64,
         }
     }
 }

@@ -118,8 +118,10 @@ impl Worker {
                 slot.responses += 1;
                 if !slot.is_greeted {
                     slot.is_greeted = true;
-                    let after_ns = exchange.first_byte_ns.saturating_sub(slot.since_ns);
-                    self.observer.first_byte(after_ns);
+                    // Without the time that the open connection waited for its first request.
+                    let open_ns = slot.opened_ns.saturating_sub(slot.since_ns);
+                    let wait_ns = exchange.first_byte_ns.saturating_sub(exchange.started_ns);
+                    self.observer.first_byte(open_ns + wait_ns);
                 }
                 self.count_response(&exchange, status, content_ok);
             }

@@ -77,8 +77,10 @@ impl Worker {
     fn open(&mut self, index: usize) {
         let slot = &mut self.slots[index];
         slot.stage = Stage::Open;
-        self.observer
-            .opened(self.now_ns, slot.connected_ns - slot.since_ns);
+        slot.opened_ns = self.now_ns;
+        let connect_ns = slot.connected_ns - slot.since_ns;
+        let open_ns = self.now_ns - slot.since_ns;
+        self.observer.opened(self.now_ns, connect_ns, open_ns);
         self.outage.failures = 0;
         self.opened(None);
         self.refill(index);

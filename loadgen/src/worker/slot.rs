@@ -50,6 +50,8 @@ pub(super) struct Slot {
     pub(super) rests_until_ns: u64,
     /// Whether it may connect although connections are opened at a rate.
     pub(super) has_permit: bool,
+    /// When requests could be sent on it, ns.
+    pub(super) opened_ns: u64,
     /// Whether the present connection has brought a byte of a response.
     pub(super) is_greeted: bool,
     /// Responses in the present leg.
@@ -72,6 +74,7 @@ impl Slot {
             is_ready: false,
             rests_until_ns: 0,
             has_permit: false,
+            opened_ns: 0,
             is_greeted: false,
             responses: 0,
         }

@@ -347,7 +347,7 @@ fn phases_are_complete() {
 #[test]
 fn search_finds_the_highest_rate() {
     let server = slow(Duration::from_millis(5));
-    let mut config = at_rate(&server, "50", millis(300), 1);
+    let mut config = at_rate(&server, "60", millis(400), 1);
     config.timeout = Duration::from_secs(5);
     let limit = Limit::parse("p90<200ms").unwrap();
     let load = find_max(&config, &limit, &mut ()).unwrap();

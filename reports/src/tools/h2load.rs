@@ -202,7 +202,7 @@ fn table(text: &mut String, load: &Load) {
     text.push_str("                     min         max         mean         sd        +/- sd\n");
     let phases = measures(load).map(|measures| &measures.phases);
     let connect = phases
-        .and_then(|phases| phases.connect.as_ref())
+        .and_then(|phases| phases.open.as_ref().or(phases.connect.as_ref()))
         .or(load.connect_time.as_ref());
     let first_byte = phases.and_then(|phases| phases.connection_first_byte.as_ref());
     for (label, summary) in [
