@@ -5,7 +5,6 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use loadgen::{
     Check, Config, Limit, ProxyProtocol, Shape, Stage, Think, parse_statuses, read_requests,
@@ -185,7 +184,7 @@ impl RequestArgs {
                 read_requests(path).map_err(|error| Failure::usage(error.to_string()))?;
         }
         config.placeholders = self.placeholders || self.request_file.is_some();
-        config.expected_statuses = parse_statuses(&self.expect_status).with_context(|| {
+        config.expected_statuses = parse_statuses(&self.expect_status).ok_or_else(|| {
             Failure::usage(format!(
                 "--expect-status {:?} is no list of statuses: write 200-299,404",
                 self.expect_status

@@ -4,8 +4,8 @@
 use hdrhistogram::serialization::Deserializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
 use recording::{
-    FailureClass, LatencyHistogram, LimitedBy, Limiter, LoadMeasures, Phases, Recording, Spread,
-    Timeline, Unfinished,
+    FailureClass, Http2Report, HttpVersion, LatencyHistogram, LimitedBy, Limiter, LoadMeasures,
+    Phases, Recording, Spread, Timeline, TlsNegotiated, TlsReport, Unfinished,
 };
 use reports::tools;
 use reports::{csv, hdr};
@@ -29,6 +29,9 @@ const H2LOAD: Grammar = &[
     (Many, "spawning thread #{}: {} total client(s). {rest}"),
     (Many, "Warm-up started for thread #{}."),
     (Many, "progress: {}% of clients started"),
+    (Maybe, "TLS Protocol: {}"),
+    (Maybe, "Cipher: {}"),
+    (Maybe, "Server Temp Key: {rest}"),
     (Once, "Application protocol: {}"),
     (Many, "progress: {}% done"),
     (Many, "{rest} thread #{rest}"),
@@ -247,6 +250,7 @@ fn h2load_layout() {
         include_str!("../fixtures/tools/h2load-1.52-n.txt"),
         include_str!("../fixtures/tools/h2load-1.52-D.txt"),
         include_str!("../fixtures/tools/h2load-1.52-404.txt"),
+        include_str!("../fixtures/tools/h2load-1.52-h2.txt"),
     ];
     for text in real.into_iter().chain([ours.as_str()]) {
         parse(H2LOAD, text).unwrap();
@@ -276,6 +280,46 @@ fn h2load_layout() {
         ["75us", "531us", "291us", "228us", "66.67"]
     );
     assert_eq!(words(&parsed, "req/s")[..2], ["1084.00", "1085.00"]);
+}
+
+/// Over TLS and HTTP/2 the sessions are named as OpenSSL names them, headers are those on the wire,
+/// and bytes are counted after decryption.
+#[test]
+fn h2load_over_tls() {
+    let mut recording = measured();
+    let load = recording.rounds[0].load.as_mut().unwrap();
+    load.plan.http = HttpVersion::Http2;
+    load.tls = Some(TlsReport {
+        full_handshakes: 64,
+        resumed_handshakes: 0,
+        retried_handshakes: 0,
+        failed_handshakes: 0,
+        early_data_handshakes: None,
+        handshake_time: None,
+        negotiated: vec![TlsNegotiated {
+            version: "TLSv1.3".to_owned(),
+            cipher: "TLS_AES_128_GCM_SHA256".to_owned(),
+            group: Some("X25519".to_owned()),
+            certificate_key: "ECDSA P-256".to_owned(),
+            alpn: Some("h2".to_owned()),
+            count: 64,
+        }],
+        clear_sent_bytes: 1,
+        clear_received_bytes: 20_000,
+    });
+    load.http2 = Some(Http2Report {
+        header_bytes: 107_000,
+        header_decoded_bytes: 177_000,
+        ..Http2Report::default()
+    });
+    let text = tools::h2load(&recording);
+    let parsed = parse(H2LOAD, &text).unwrap();
+    assert_eq!(words(&parsed, "Server Temp Key"), ["X25519 253 bits"]);
+    assert_eq!(words(&parsed, "Application protocol"), ["h2"]);
+    assert_eq!(
+        words(&parsed, "traffic")[..5],
+        ["19.53K", "20000", "104.49K", "107000", "39.55"]
+    );
 }
 
 /// A bad status is failed, a broken connection is errored as well.
