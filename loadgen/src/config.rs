@@ -141,7 +141,7 @@ pub enum ConfigError {
         /// Where it stands (`file:line`).
         origin: String,
         /// What is wrong with it.
-        reason: Box<ConfigError>,
+        reason: Box<Self>,
     },
     /// Barriers wait for nothing in flight, which an open loop never does.
     #[error("barriers go with a plain closed loop, not with a rate")]

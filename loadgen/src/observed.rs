@@ -155,8 +155,8 @@ mod tests {
         observer.begin_leg(100);
         observer.opened(150, 20, 25);
         observer.closed(180, Some(30));
-        let observed = observer.end_leg(200);
-        assert_eq!(observed.open_ns, 50 + 2 * 30 + 20);
-        assert_eq!((observed.connect.len(), observed.life.len()), (2, 1));
+        let seen = observer.end_leg(200);
+        assert_eq!(seen.open_ns, 50 + 2 * 30 + 20);
+        assert_eq!((seen.connect.len(), seen.life.len()), (2, 1));
     }
 }

@@ -70,8 +70,8 @@ const SIGNATURE: &[u8; 12] = b"\r\n\r\n\0\r\nQUIT\n";
 mod tests {
     use super::*;
 
-    fn ends(source: &str, destination: &str) -> Option<(SocketAddr, SocketAddr)> {
-        Some((source.parse().unwrap(), destination.parse().unwrap()))
+    fn ends(source: &str, destination: &str) -> (SocketAddr, SocketAddr) {
+        (source.parse().unwrap(), destination.parse().unwrap())
     }
 
     /// The examples of the specification.
@@ -81,25 +81,28 @@ mod tests {
             assert_eq!(header(ProxyProtocol::V1, ends), wanted.as_bytes());
         };
         check(
-            ends("192.0.2.1:56324", "192.0.2.2:443"),
+            Some(ends("192.0.2.1:56324", "192.0.2.2:443")),
             "PROXY TCP4 192.0.2.1 192.0.2.2 56324 443\r\n",
         );
         check(
-            ends("[2001:db8::1]:4124", "[2001:db8::2]:443"),
+            Some(ends("[2001:db8::1]:4124", "[2001:db8::2]:443")),
             "PROXY TCP6 2001:db8::1 2001:db8::2 4124 443\r\n",
         );
-        check(ends("192.0.2.1:1", "[::1]:2"), "PROXY UNKNOWN\r\n");
+        check(Some(ends("192.0.2.1:1", "[::1]:2")), "PROXY UNKNOWN\r\n");
         check(None, "PROXY UNKNOWN\r\n");
     }
 
     /// Signature, command, family, length, addresses, ports.
     #[test]
     fn version_2_is_binary() {
-        let found = header(ProxyProtocol::V2, ends("192.0.2.1:258", "192.0.2.2:443"));
+        let found = header(
+            ProxyProtocol::V2,
+            Some(ends("192.0.2.1:258", "192.0.2.2:443")),
+        );
         let mut wanted = b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c".to_vec();
         wanted.extend_from_slice(&[192, 0, 2, 1, 192, 0, 2, 2, 1, 2, 1, 187]);
         assert_eq!(found, wanted);
-        let found = header(ProxyProtocol::V2, ends("[::1]:1", "[::2]:2"));
+        let found = header(ProxyProtocol::V2, Some(ends("[::1]:1", "[::2]:2")));
         assert_eq!(
             (found.len(), &found[12..16]),
             (52, &[0x21, 0x21, 0, 36][..])

@@ -1,6 +1,6 @@
 //! Numbers that look random and are the same again for the same seed.
 
-/// SplitMix64 (Steele, Lea and Flood, 2014): one multiplication-xorshift step per number.
+/// `SplitMix64` (Steele, Lea and Flood, 2014): one multiplication-xorshift step per number.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Random {
     state: u64,

@@ -219,8 +219,8 @@ fn spec(
 
 /// The line of a byte, from 1.
 fn line_of(text: &str, at: usize) -> usize {
-    let before = &text.as_bytes()[..at.min(text.len())];
-    before.iter().filter(|&&byte| byte == b'\n').count() + 1
+    let before = text.get(..at.min(text.len())).unwrap_or(text);
+    before.matches('\n').count() + 1
 }
 
 #[cfg(test)]

@@ -132,21 +132,17 @@ impl Stage {
             }
         };
         // A leading minus is a sign, not a range.
-        match figures.get(1..).and_then(|rest| rest.find('-')) {
-            Some(at) => {
-                let (from, to) = (figure(&figures[..=at])?, figure(&figures[at + 2..])?);
-                let length = Some(length.ok_or_else(refused)?);
-                Ok(Self { from, to, length })
-            }
-            None => {
-                let value = figure(figures)?;
-                Ok(Self {
-                    from: value,
-                    to: value,
-                    length,
-                })
-            }
+        if let Some(at) = figures.get(1..).and_then(|rest| rest.find('-')) {
+            let (from, to) = (figure(&figures[..=at])?, figure(&figures[at + 2..])?);
+            let length = Some(length.ok_or_else(refused)?);
+            return Ok(Self { from, to, length });
         }
+        let value = figure(figures)?;
+        Ok(Self {
+            from: value,
+            to: value,
+            length,
+        })
     }
 
     fn stored(&self) -> RateStage {

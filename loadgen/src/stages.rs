@@ -98,16 +98,16 @@ impl Stages {
 
     /// The figure at a time since the start.
     pub(crate) fn figure(&self, at_ns: u64) -> f64 {
-        let at_s = at_ns as f64 / NS_PER_S;
-        let part = self.part_at(at_s);
-        part.figure(at_s - part.start_s)
+        let seconds = at_ns as f64 / NS_PER_S;
+        let part = self.part_at(seconds);
+        part.figure(seconds - part.start_s)
     }
 
     /// The sum of the figure per second up to a time since the start.
     pub(crate) fn sum(&self, at_ns: u64) -> f64 {
-        let at_s = at_ns as f64 / NS_PER_S;
-        let part = self.part_at(at_s);
-        part.sum(at_s - part.start_s)
+        let seconds = at_ns as f64 / NS_PER_S;
+        let part = self.part_at(seconds);
+        part.sum(seconds - part.start_s)
     }
 
     /// When a sum is reached, ns since the start; the largest number when it never is.
@@ -121,15 +121,15 @@ impl Stages {
 
     /// Whether the figure changes at all after a time since the start.
     pub(crate) fn changes_after(&self, at_ns: u64) -> bool {
-        let at_s = at_ns as f64 / NS_PER_S;
-        self.parts.last().is_some_and(|last| at_s < last.start_s)
+        let seconds = at_ns as f64 / NS_PER_S;
+        self.parts.last().is_some_and(|last| seconds < last.start_s)
     }
 
-    fn part_at(&self, at_s: f64) -> &Part {
+    fn part_at(&self, seconds: f64) -> &Part {
         self.parts
             .iter()
             .rev()
-            .find(|part| part.start_s <= at_s)
+            .find(|part| part.start_s <= seconds)
             .unwrap_or(&self.parts[0])
     }
 }

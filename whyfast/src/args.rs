@@ -29,7 +29,7 @@ pub(crate) enum Verb {
     /// Profile a running server, or a command, in the kernel.
     Profile(ProfileArgs),
     /// Put load on a server.
-    Load(LoadArgs),
+    Load(Box<LoadArgs>),
     /// Run the built-in server, whose system calls per request are known exactly.
     Testserver(TestserverArgs),
     /// Render recordings.

@@ -59,8 +59,8 @@ pub(crate) struct ShapeArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Requests")]
 pub(crate) struct RequestArgs {
-    /// TOML file with several requests: `[[request]]`, each with name, weight, method, path,
-    /// headers, body or body_file, expect_status, expect_length, expect_sha256.
+    /// TOML file with several requests: `[[request]]`, each with `name`, `weight`, `method`,
+    /// `path`, `headers`, `body` or `body_file`, `expect_status`, `expect_length`, `expect_sha256`.
     #[arg(long, value_name = "FILE")]
     request_file: Option<PathBuf>,
     /// Replace {seq} and {random} (ten digits; {seq:6} for six) in path, headers and bodies.

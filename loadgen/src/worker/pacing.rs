@@ -292,7 +292,10 @@ mod tests {
                 let sum: u32 = (0..threads)
                     .map(|thread| share(figure, (thread, threads)))
                     .sum();
-                assert_eq!(f64::from(sum), figure.floor(), "{figure} {threads}");
+                assert!(
+                    (f64::from(sum) - figure.floor()).abs() < 0.5,
+                    "{figure} {threads}"
+                );
             }
         }
     }

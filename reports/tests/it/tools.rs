@@ -155,7 +155,7 @@ fn scan<'a>(pattern: &str, mut line: &'a str) -> Option<Vec<&'a str>> {
 }
 
 /// The words of every line by its pattern; an error names the first line that does not fit.
-fn parse<'a>(grammar: Grammar, text: &'a str) -> Result<Vec<(&'static str, Vec<&'a str>)>, String> {
+fn parse(grammar: Grammar, text: &str) -> Result<Vec<(&'static str, Vec<&str>)>, String> {
     let mut parsed = Vec::new();
     let mut lines = text.lines().peekable();
     for &(times, pattern) in grammar {

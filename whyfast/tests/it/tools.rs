@@ -1,6 +1,7 @@
 //! `whyfast load --format h2load|httperf|wrk` beside the real tools, against the same server: what
 //! does not depend on time is equal.
 
+use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::process::Command;
 
@@ -17,14 +18,15 @@ fn tool(name: &str, test: &str, arguments: &[&str]) -> Option<String> {
     match Command::new(name).args(arguments).output() {
         Ok(output) => Some(String::from_utf8_lossy(&output.stdout).into_owned()),
         Err(error) => {
-            let reason = format!("{name}: {error}");
-            eprintln!("{test} skipped: {reason}");
-            if let Some(path) = std::env::var_os("WHYFAST_SKIP_LOG") {
-                let log = std::fs::OpenOptions::new()
-                    .append(true)
-                    .create(true)
-                    .open(path);
-                writeln!(log.unwrap(), "{test}\t{reason}").unwrap();
+            let line = format!("{test}\t{name}: {error}\n");
+            match std::env::var_os("WHYFAST_SKIP_LOG") {
+                Some(path) => {
+                    let log = OpenOptions::new().append(true).create(true).open(path);
+                    log.unwrap().write_all(line.as_bytes()).unwrap();
+                }
+                None => std::io::stdout()
+                    .write_all(format!("SKIPPED {line}").as_bytes())
+                    .unwrap(),
             }
             None
         }
