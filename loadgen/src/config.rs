@@ -8,6 +8,7 @@ use std::time::Duration;
 use recording::HttpVersion;
 
 use crate::check::Check;
+use crate::http2::Http2Config;
 use crate::mix::{Mix, RequestSpec};
 use crate::proxy_protocol::ProxyProtocol;
 use crate::request::Request;
@@ -26,6 +27,8 @@ pub struct Config {
     pub depth: u32,
     /// Version of HTTP; a server that speaks another one is an error.
     pub http: HttpVersion,
+    /// What is asked of HTTP/2, where it is spoken.
+    pub http2: Http2Config,
     /// What is asked of TLS, for `https` URLs.
     pub tls: TlsConfig,
     /// Client threads; connections are spread over them as evenly as they go.
@@ -103,6 +106,27 @@ pub enum ConfigError {
     /// Barriers need counts.
     #[error("barriers need a number of requests, and a warm-up by requests or none")]
     BarriersByTime,
+    /// A header of HTTP/1.1 that HTTP/2 does not have.
+    #[error("HTTP/2 has no header {name:?}: leave it out, or ask for HTTP/1.1")]
+    ConnectionHeader {
+        /// Its name.
+        name: String,
+    },
+    /// A window or a table that cannot be.
+    #[error("{what} must be at least {min} and at most {max} bytes, not {found}")]
+    Http2Size {
+        /// Which one.
+        what: &'static str,
+        /// The smallest.
+        min: u32,
+        /// The largest.
+        max: u32,
+        /// What was asked.
+        found: u32,
+    },
+    /// Upgrade over TLS.
+    #[error("over TLS the version is chosen by ALPN: ask for HTTP/2 without Upgrade")]
+    UpgradeOverTls,
     /// A CPU number that no mask can hold.
     #[error("CPU {cpu} is out of range: CPUs are numbered from 0 to {max}")]
     Cpu {
@@ -211,6 +235,7 @@ impl Config {
             connections: 1,
             depth: 1,
             http: HttpVersion::Http1,
+            http2: Http2Config::default(),
             tls: TlsConfig::default(),
             threads: 1,
             stop: Stop::Duration(Duration::from_secs(10)),
@@ -263,7 +288,11 @@ impl Config {
         if let Some(&cpu) = self.cpus.iter().find(|&&cpu| cpu > max) {
             return Err(ConfigError::Cpu { cpu, max });
         }
+        self.check_http2()?;
         let target = Target::parse(&self.url)?;
+        if target.is_tls && self.http == HttpVersion::Http2Upgrade {
+            return Err(ConfigError::UpgradeOverTls);
+        }
         if let Some(to) = &self.connect_to {
             target.elsewhere(to)?;
         }
@@ -337,6 +366,39 @@ impl Config {
         Ok(())
     }
 
+    fn check_http2(&self) -> Result<(), ConfigError> {
+        let Http2Config {
+            stream_window,
+            connection_window,
+            header_table,
+        } = self.http2;
+        for (what, found, min, max) in [
+            ("the window of a stream", stream_window, 1, WINDOW_MAX),
+            (
+                "the window of a connection",
+                connection_window,
+                65_535,
+                WINDOW_MAX,
+            ),
+            (
+                "the table of header fields",
+                header_table,
+                0,
+                TABLE_BYTES_MAX,
+            ),
+        ] {
+            if !(min..=max).contains(&found) {
+                return Err(ConfigError::Http2Size {
+                    what,
+                    min,
+                    max,
+                    found,
+                });
+            }
+        }
+        Ok(())
+    }
+
     fn check_times(&self) -> Result<(), ConfigError> {
         let check = |what, found: Duration, min: Duration| {
             if (min..=TIME_MAX).contains(&found) {
@@ -364,6 +426,10 @@ impl Config {
     }
 }
 
+/// The largest one that HTTP/2 can say.
+const WINDOW_MAX: u32 = (1 << 31) - 1;
+/// A table costs memory on every connection.
+const TABLE_BYTES_MAX: u32 = 1024 * 1024;
 /// Shorter slices would cost more than they show: each merges a histogram per thread.
 const SLICE_MIN: Duration = Duration::from_millis(10);
 /// Thirty days keep every sum of nanoseconds far from the end of 64 bits.

@@ -147,6 +147,9 @@ pub enum HandshakeError {
         /// What the server chose.
         found: Option<String>,
     },
+    /// What came first was not HTTP/2.
+    #[error("the server does not speak HTTP/2 on this port")]
+    NotHttp2,
     /// The connection ended in the middle.
     #[error("the server closed the connection during the handshake")]
     Closed,
@@ -164,6 +167,7 @@ impl HandshakeError {
         use rustls::{AlertDescription, CertificateError, Error};
         match self {
             Self::Alpn { .. }
+            | Self::NotHttp2
             | Self::Tls(
                 Error::NoApplicationProtocol
                 | Error::AlertReceived(AlertDescription::NoApplicationProtocol),

@@ -1,4 +1,4 @@
-//! The load generator of whyfast: HTTP/1.1 and TLS, in a closed loop, with an account in which
+//! The load generator of whyfast: HTTP/1.1 and HTTP/2, in clear or over TLS, in a closed loop, with an account in which
 //! every request appears exactly once.
 //!
 //! [`run`] drives a server as a [`Config`] says and returns the load half of a recording. [`fetch`]
@@ -25,6 +25,7 @@ mod crew;
 mod error;
 mod fetch;
 mod http1;
+mod http2;
 mod limits;
 mod measures;
 mod mix;
@@ -61,6 +62,7 @@ pub use control::{Control, StopHandle};
 pub use error::{HandshakeError, LoadError};
 pub use fetch::{FetchError, Fetched, fetch, fetch_with};
 pub use http1::{Framing, ProtocolViolation};
+pub use http2::Http2Config;
 pub use mix::RequestSpec;
 pub use proxy_protocol::ProxyProtocol;
 pub use recording::HttpVersion;

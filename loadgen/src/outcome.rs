@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use recording::FailureClass;
 use recording::{
-    CpuTime, LatencyHistogram, Load, LoadPlan, LoadSlice, Timeline, TlsPlan, Warning, Window,
+    CpuTime, HttpVersion, LatencyHistogram, Load, LoadPlan, LoadSlice, Timeline, TlsPlan, Warning,
+    Window,
 };
 
 use crate::config::{Config, Stop, Warmup};
@@ -83,7 +84,7 @@ pub(crate) fn load(config: &Config, outcome: Outcome) -> Load {
         interim_responses: tally.interim,
         traffic: tally.traffic,
         tls,
-        http2: None,
+        http2: (config.http != HttpVersion::Http1).then_some(tally.http2),
         client_cpu,
         busiest_thread_share,
         slices: outcome.slices,

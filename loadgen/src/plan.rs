@@ -4,6 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use recording::HttpVersion;
 
+use crate::http2::Http2Config;
 use crate::mix::Mix;
 use crate::protocol::Exchange;
 use crate::proxy_protocol::ProxyProtocol;
@@ -22,6 +23,7 @@ pub(crate) struct Plan {
     /// Settings of TLS; none in clear.
     pub(crate) tls: Option<Settings>,
     pub(crate) http: HttpVersion,
+    pub(crate) http2: Http2Config,
     /// Requests in flight on one connection.
     pub(crate) depth: u32,
     pub(crate) addresses: Vec<Address>,

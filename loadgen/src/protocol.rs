@@ -7,9 +7,10 @@
 
 use rustix::io::Errno;
 
-use recording::FailureClass;
+use recording::{FailureClass, HttpVersion};
 
 use crate::http1::{HeadCache, Http1};
+use crate::http2::Http2;
 use crate::plan::Plan;
 use crate::tally::{FailurePhase, Tally};
 
@@ -26,6 +27,8 @@ pub(crate) struct Exchange {
     pub(crate) number: u64,
     /// Which of the requests of the plan it is.
     pub(crate) class: u16,
+    /// How often a server has turned it away.
+    pub(crate) refusals: u8,
 }
 
 /// An exchange that a connection is done with.
@@ -92,15 +95,63 @@ pub(crate) struct Reading<'a> {
 
 /// The protocol of one connection.
 #[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "HTTP/1.1 is the common case, and an indirection on the path of every request"
+)]
 pub(crate) enum Protocol {
     Http1(Http1),
+    /// Boxed because it is large, and most loads have none.
+    Http2(Box<Http2>),
 }
 
 impl Protocol {
+    /// A protocol without a connection.
+    pub(crate) fn new(plan: &Plan) -> Self {
+        match plan.http {
+            HttpVersion::Http1 => Self::Http1(Http1::new()),
+            HttpVersion::Http2 | HttpVersion::Http2Upgrade => {
+                Self::Http2(Box::new(Http2::new(&plan.http2)))
+            }
+        }
+    }
+
+    /// The connection is there: says what comes first.
+    pub(crate) fn begin(&mut self, plan: &Plan, now_ns: u64) {
+        match self {
+            Self::Http1(_) => {}
+            Self::Http2(http2) => http2.begin(plan, now_ns),
+        }
+    }
+
+    /// Whether the server still has to show that it speaks this protocol, before it is asked.
+    pub(crate) fn awaits_greeting(&self, plan: &Plan) -> bool {
+        match self {
+            Self::Http1(_) => false,
+            Self::Http2(http2) => plan.http == HttpVersion::Http2 && !http2.is_greeted(),
+        }
+    }
+
+    /// Whether the server takes nothing at all, for now.
+    pub(crate) fn is_barred(&self) -> bool {
+        match self {
+            Self::Http1(_) => false,
+            Self::Http2(http2) => http2.is_barred(),
+        }
+    }
+
+    /// Whether it pays to gather what is to be written until all connections were read: a read
+    /// brings many responses, whose successors leave together.
+    #[inline]
+    pub(crate) fn gathers(&self) -> bool {
+        matches!(self, Self::Http2(_))
+    }
+
     /// Forgets the connection before, and begins a new one.
     pub(crate) fn reset(&mut self) {
         match self {
             Self::Http1(http1) => http1.reset(),
+            Self::Http2(http2) => http2.reset(),
         }
     }
 
@@ -109,6 +160,7 @@ impl Protocol {
     pub(crate) fn room(&self, plan: &Plan) -> u32 {
         match self {
             Self::Http1(http1) => http1.room(plan),
+            Self::Http2(http2) => http2.room(plan),
         }
     }
 
@@ -117,6 +169,7 @@ impl Protocol {
     pub(crate) fn submit(&mut self, plan: &Plan, exchange: Exchange) {
         match self {
             Self::Http1(http1) => http1.submit(plan, exchange),
+            Self::Http2(http2) => http2.submit(plan, exchange),
         }
     }
 
@@ -125,6 +178,15 @@ impl Protocol {
     pub(crate) fn unsent<'a>(&'a self, plan: &'a Plan) -> &'a [u8] {
         match self {
             Self::Http1(http1) => http1.unsent(plan),
+            Self::Http2(http2) => http2.unsent(),
+        }
+    }
+
+    /// What a failed connection still has to say.
+    pub(crate) fn last_words(&self) -> &[u8] {
+        match self {
+            Self::Http1(_) => &[],
+            Self::Http2(http2) => http2.unsent(),
         }
     }
 
@@ -133,6 +195,7 @@ impl Protocol {
     pub(crate) fn sent(&mut self, plan: &Plan, count: usize) {
         match self {
             Self::Http1(http1) => http1.sent(plan, count),
+            Self::Http2(http2) => http2.sent(plan, count),
         }
     }
 
@@ -142,6 +205,7 @@ impl Protocol {
     pub(crate) fn receive(&mut self, reading: &mut Reading<'_>, input: &[u8]) -> Option<Close> {
         match self {
             Self::Http1(http1) => http1.receive(reading, input),
+            Self::Http2(http2) => http2.receive(reading, input),
         }
     }
 
@@ -149,6 +213,7 @@ impl Protocol {
     pub(crate) fn lost(&mut self, plan: &Plan, end: End, ended: &mut Vec<Ended>) -> Close {
         match self {
             Self::Http1(http1) => http1.lost(plan, end, ended),
+            Self::Http2(http2) => http2.lost(plan, end, ended),
         }
     }
 
@@ -161,6 +226,7 @@ impl Protocol {
     ) -> Option<Close> {
         match self {
             Self::Http1(http1) => http1.expire(plan, oldest_ns, ended),
+            Self::Http2(http2) => http2.expire(plan, oldest_ns, ended),
         }
     }
 
@@ -168,6 +234,7 @@ impl Protocol {
     pub(crate) fn each_started_ns(&self, see: &mut dyn FnMut(u64)) {
         match self {
             Self::Http1(http1) => http1.each_started_ns(see),
+            Self::Http2(http2) => http2.each_started_ns(see),
         }
     }
 
@@ -175,6 +242,7 @@ impl Protocol {
     pub(crate) fn oldest_ns(&self) -> Option<u64> {
         match self {
             Self::Http1(http1) => http1.oldest_ns(),
+            Self::Http2(http2) => http2.oldest_ns(),
         }
     }
 
@@ -182,6 +250,7 @@ impl Protocol {
     pub(crate) fn has_written(&self) -> bool {
         match self {
             Self::Http1(http1) => http1.has_written(),
+            Self::Http2(http2) => http2.has_written(),
         }
     }
 
@@ -189,6 +258,7 @@ impl Protocol {
     pub(crate) fn served(&self) -> u64 {
         match self {
             Self::Http1(http1) => http1.served(),
+            Self::Http2(http2) => http2.served(),
         }
     }
 }

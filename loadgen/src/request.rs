@@ -1,7 +1,10 @@
 //! The bytes of a request, made once and sent again and again.
 
+use recording::HttpVersion;
+
 use crate::check::Check;
 use crate::config::{Config, ConfigError};
+use crate::http2::{Http2Request, upgrade_headers};
 use crate::placeholder::{self, Patch};
 use crate::target::Target;
 
@@ -23,6 +26,10 @@ pub(crate) struct Request {
     pub(crate) expected: Option<Box<[bool]>>,
     /// What the body of its response has to be.
     pub(crate) check: Check,
+    /// The same request for HTTP/2, where that is spoken.
+    pub(crate) http2: Option<Http2Request>,
+    /// The same request with the wish to change to HTTP/2, where that is asked for.
+    pub(crate) upgrade: Option<Box<Self>>,
 }
 
 impl Request {
@@ -63,6 +70,8 @@ impl Request {
             patches,
             expected: None,
             check: config.check.clone(),
+            http2: http2(config, target)?,
+            upgrade: upgrade(config, target)?,
         })
     }
 
@@ -74,6 +83,68 @@ impl Request {
             patch.write(&mut to[start..], number, place, seed);
         }
     }
+}
+
+/// The request for HTTP/2, where that is spoken.
+fn http2(config: &Config, target: &Target) -> Result<Option<Http2Request>, ConfigError> {
+    if config.http == HttpVersion::Http1 {
+        return Ok(None);
+    }
+    let named = |wanted: &str| {
+        let mut headers = config.headers.iter();
+        headers.find(|(name, _)| name.eq_ignore_ascii_case(wanted))
+    };
+    let authority = named("host").map_or(&target.authority, |(_, value)| value);
+    let scheme = if target.is_tls { "https" } else { "http" };
+    let mut fields: Vec<(String, String)> = Vec::new();
+    let mut add = |name: &str, value: &str| fields.push((name.to_owned(), value.to_owned()));
+    add(":method", &config.method);
+    add(":scheme", scheme);
+    add(":authority", authority);
+    add(":path", &target.path_and_query);
+    if named("user-agent").is_none() {
+        add("user-agent", USER_AGENT);
+    }
+    for (name, value) in &config.headers {
+        let name = name.to_ascii_lowercase();
+        if CONNECTION_HEADERS.contains(&&*name) {
+            return Err(ConfigError::ConnectionHeader { name });
+        }
+        if name != "host" {
+            add(&name, value.trim());
+        }
+    }
+    let body = config.body.as_deref();
+    match body {
+        Some(body) => {
+            let length = if config.placeholders {
+                placeholder::cut(body).0.len()
+            } else {
+                body.len()
+            };
+            add("content-length", &length.to_string());
+        }
+        None if EXPECTS_BODY.contains(&config.method.as_str()) => add("content-length", "0"),
+        None => {}
+    }
+    let body = body.unwrap_or_default();
+    Ok(Some(Http2Request::build(
+        &fields,
+        body,
+        config.placeholders,
+    )))
+}
+
+/// The request that asks to change to HTTP/2, where that is asked for.
+fn upgrade(config: &Config, target: &Target) -> Result<Option<Box<Request>>, ConfigError> {
+    if config.http != HttpVersion::Http2Upgrade {
+        return Ok(None);
+    }
+    let mut asking = config.clone();
+    asking.http = HttpVersion::Http1;
+    asking.depth = 1;
+    asking.headers.extend(upgrade_headers(&config.http2));
+    Ok(Some(Box::new(Request::build(&asking, target)?)))
 }
 
 /// The head, its empty line included.
@@ -137,6 +208,14 @@ fn is_token(text: &str) -> bool {
 const USER_AGENT: &str = concat!("whyfast/", env!("CARGO_PKG_VERSION"));
 /// Methods whose request without a body still needs a length (RFC 9110, section 8.6).
 const EXPECTS_BODY: [&str; 3] = ["PATCH", "POST", "PUT"];
+/// Headers of HTTP/1.1 that say how a connection goes on (RFC 9113, section 8.2.2).
+const CONNECTION_HEADERS: [&str; 5] = [
+    "connection",
+    "keep-alive",
+    "proxy-connection",
+    "transfer-encoding",
+    "upgrade",
+];
 /// Pipelined requests that one write carries, bytes: what a socket takes at once by default.
 const BURST_BYTES_MAX: usize = 16 * 1024;
 const IDEMPOTENT: [&str; 6] = ["DELETE", "GET", "HEAD", "OPTIONS", "PUT", "TRACE"];

@@ -32,6 +32,7 @@ pub fn run(config: &Config, control: &mut dyn Control) -> Result<Load, LoadError
         mix: Mix::build(config, &target)?,
         tls: tls(config, &target)?,
         http: config.http,
+        http2: config.http2,
         depth: config.depth,
         addresses: addresses(config, &target)?,
         sources: config.source_addresses.clone(),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use hdrhistogram::Histogram;
-use recording::{ConnectionCounts, FailureClass, LatencyHistogram, Ledger, Traffic};
+use recording::{ConnectionCounts, FailureClass, Http2Report, LatencyHistogram, Ledger, Traffic};
 use rustix::io::Errno;
 
 use crate::plan::Plan;
@@ -69,6 +69,7 @@ pub(crate) struct Tally {
     pub(crate) interim: u64,
     pub(crate) traffic: Traffic,
     pub(crate) clear: ClearTraffic,
+    pub(crate) http2: Http2Report,
     /// Latency of ok requests, ns: the slices that have ended.
     pub(crate) latency: Histogram<u64>,
     /// Time to connect, ns.
@@ -115,6 +116,7 @@ impl Tally {
             interim: 0,
             traffic: Traffic::default(),
             clear: ClearTraffic::default(),
+            http2: Http2Report::default(),
             latency: histogram(timeout_ns),
             connect_time: histogram(timeout_ns),
             statuses: vec![0; STATUSES].into(),
@@ -211,6 +213,7 @@ impl Tally {
         mine.received_bytes += theirs.received_bytes;
         mine.head_bytes += theirs.head_bytes;
         mine.body_bytes += theirs.body_bytes;
+        self.http2.merge(&other.http2);
         self.clear.sent_bytes += other.clear.sent_bytes;
         self.clear.received_bytes += other.clear.received_bytes;
         add(&mut self.latency, &other.latency);

@@ -9,7 +9,7 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use loadgen::{Config, Control, Stop, Warmup, run};
+use loadgen::{Config, Control, HttpVersion, Stop, Warmup, run};
 use recording::LoadPhase;
 
 /// Counts what the system allocator is asked for.
@@ -92,8 +92,42 @@ impl Control for Watch {
     }
 }
 
-fn allocations(port: u16, requests: u64) -> u64 {
+/// A server of HTTP/2 that allocates nothing per request either.
+fn serve_http2() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        while let Ok((stream, _)) = listener.accept() {
+            std::thread::spawn(move || serve_frames(stream));
+        }
+    });
+    port
+}
+
+/// Answers every HEADERS frame with a status, a date that changes, and a body.
+fn serve_frames(mut stream: std::net::TcpStream) -> Option<()> {
+    stream.set_nodelay(true).ok()?;
+    stream.read_exact(&mut [0; 24]).ok()?;
+    stream.write_all(&[0, 0, 0, 4, 0, 0, 0, 0, 0]).ok()?;
+    let mut response = *b"\0\0\x08\x01\x04\0\0\0\0\x88\x0f\x12\x040000\0\0\x02\0\x01\0\0\0\0ok";
+    let mut payload = [0; 1 << 14];
+    loop {
+        let mut head = [0; 9];
+        stream.read_exact(&mut head).ok()?;
+        let length = usize::from(head[1]) << 8 | usize::from(head[2]);
+        stream.read_exact(&mut payload[..length]).ok()?;
+        if head[3] == 1 {
+            response[5..9].copy_from_slice(&head[5..]);
+            response[22..26].copy_from_slice(&head[5..]);
+            response[13 + usize::from(head[8] & 3)] ^= 1;
+            stream.write_all(&response).ok()?;
+        }
+    }
+}
+
+fn allocations(port: u16, requests: u64, change: fn(&mut Config)) -> u64 {
     let mut config = Config::new(format!("http://127.0.0.1:{port}/"));
+    change(&mut config);
     config.connections = 4;
     config.threads = 2;
     config.warmup = Warmup::Requests(200);
@@ -109,11 +143,17 @@ fn allocations(port: u16, requests: u64) -> u64 {
 /// The number of allocations in the window does not depend on the number of requests.
 #[test]
 fn requests_allocate_nothing() {
-    let port = serve();
-    let few = allocations(port, 1_000);
-    let many = allocations(port, 10_000);
-    assert!(
-        many <= few + 20,
-        "{few} allocations for 1000 requests, {many} for 10000"
-    );
+    let check = |port, change| {
+        let few = allocations(port, 1_000, change);
+        let many = allocations(port, 10_000, change);
+        assert!(
+            many <= few + 20,
+            "{few} allocations for 1000 requests, {many} for 10000"
+        );
+    };
+    check(serve(), |_| ());
+    check(serve_http2(), |config| {
+        config.http = HttpVersion::Http2;
+        config.depth = 4;
+    });
 }

@@ -127,3 +127,26 @@ pub struct Http2Report {
     /// Bytes of padding received.
     pub padding_bytes: u64,
 }
+
+impl Http2Report {
+    /// Adds the report of another thread.
+    pub fn merge(&mut self, other: &Self) {
+        let limits = self.stream_limit.into_iter().chain(other.stream_limit);
+        *self = Self {
+            streams_max: self.streams_max.max(other.streams_max),
+            stream_limit: limits.min(),
+            header_bytes: self.header_bytes + other.header_bytes,
+            header_decoded_bytes: self.header_decoded_bytes + other.header_decoded_bytes,
+            header_blocks: self.header_blocks + other.header_blocks,
+            refused_retries: self.refused_retries + other.refused_retries,
+            goaway_retries: self.goaway_retries + other.goaway_retries,
+            goaways: self.goaways + other.goaways,
+            resets: self.resets + other.resets,
+            settings_changes: self.settings_changes + other.settings_changes,
+            pings: self.pings + other.pings,
+            connection_stalled_ns: self.connection_stalled_ns + other.connection_stalled_ns,
+            stream_stalled_ns: self.stream_stalled_ns + other.stream_stalled_ns,
+            padding_bytes: self.padding_bytes + other.padding_bytes,
+        };
+    }
+}

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use loadgen::{ClientCertificate, Config, HttpVersion, Resumption, TlsVersion};
+use loadgen::{ClientCertificate, Config, Http2Config, HttpVersion, Resumption, TlsVersion};
 
 /// Versions of HTTP and TLS.
 #[derive(Debug, Args)]
@@ -24,6 +24,15 @@ pub(crate) struct HttpArgs {
     /// HTTP/2 in clear, asked for with Upgrade.
     #[arg(long, group = "http-version")]
     h2c_upgrade: bool,
+    /// Window of each stream of HTTP/2, bytes.
+    #[arg(long, value_name = "BYTES", default_value_t = Http2Config::default().stream_window)]
+    h2_window: u32,
+    /// Window of each connection of HTTP/2, bytes.
+    #[arg(long, value_name = "BYTES", default_value_t = Http2Config::default().connection_window)]
+    h2_connection_window: u32,
+    /// Table for header fields of responses in HTTP/2, bytes.
+    #[arg(long, value_name = "BYTES", default_value_t = Http2Config::default().header_table)]
+    h2_header_table: u32,
     /// Take any certificate of the server.
     #[arg(short = 'k', long)]
     insecure: bool,
@@ -77,6 +86,11 @@ impl HttpArgs {
             HttpVersion::Http2Upgrade
         } else {
             HttpVersion::Http1
+        };
+        config.http2 = Http2Config {
+            stream_window: self.h2_window,
+            connection_window: self.h2_connection_window,
+            header_table: self.h2_header_table,
         };
         let version = |version| match version {
             Version::Tls12 => TlsVersion::Tls12,

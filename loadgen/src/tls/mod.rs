@@ -10,6 +10,7 @@ mod report;
 mod session;
 mod setup;
 mod tickets;
+mod verify;
 
 use std::path::PathBuf;
 

@@ -3,20 +3,18 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::danger::ServerCertVerifier;
 use rustls::client::{ResolvesClientCert, Resumption as Store, WebPkiServerVerifier};
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
-use rustls::{
-    ClientConfig, DigitallySignedStruct, KeyLogFile, RootCertStore, SignatureScheme,
-    SupportedProtocolVersion,
-};
+use rustls::{ClientConfig, KeyLogFile, RootCertStore, SupportedProtocolVersion};
 
 use super::names;
 use super::session::Session;
 use super::tickets::Tickets;
+use super::verify::{Trusting, Verifier};
 use super::{ClientCertificate, TlsConfig, TlsVersion};
 
 /// TLS that cannot be set up.
@@ -222,21 +220,23 @@ fn versions(asked: &TlsConfig) -> Result<&'static [&'static SupportedProtocolVer
 fn verifier(
     asked: &TlsConfig,
     provider: &Arc<CryptoProvider>,
-) -> Result<Arc<WebPkiServerVerifier>, TlsError> {
+) -> Result<Arc<dyn ServerCertVerifier>, TlsError> {
     let mut roots = RootCertStore::empty();
+    let mut given = Vec::new();
     // One unreadable certificate among hundreds is no reason not to use the others.
     let found = rustls_native_certs::load_native_certs();
     roots.add_parsable_certificates(found.certs);
     if let Some(path) = &asked.ca_file {
-        let given = certificates("the file of authorities", path)?;
-        roots.add_parsable_certificates(given);
+        given = certificates("the file of authorities", path)?;
+        roots.add_parsable_certificates(given.iter().cloned());
     }
     if roots.is_empty() {
         return Err(TlsError::NoRoots);
     }
-    WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider))
+    let chains = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider))
         .build()
-        .map_err(|_no_roots| TlsError::NoRoots)
+        .map_err(|_no_roots| TlsError::NoRoots)?;
+    Ok(Arc::new(Verifier { chains, given }))
 }
 
 fn resolver(
@@ -276,46 +276,4 @@ fn certificates(
         return Err(wrong(rustls::pki_types::pem::Error::NoItemsFound));
     }
     Ok(found)
-}
-
-/// Takes every certificate. That the server holds its key is still checked, as it belongs to the
-/// handshake that is measured.
-#[derive(Debug)]
-struct Trusting(Arc<CryptoProvider>);
-
-impl ServerCertVerifier for Trusting {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let known = &self.0.signature_verification_algorithms;
-        rustls::crypto::verify_tls12_signature(message, certificate, signed, known)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let known = &self.0.signature_verification_algorithms;
-        rustls::crypto::verify_tls13_signature(message, certificate, signed, known)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
-    }
 }

@@ -35,6 +35,9 @@ impl Worker {
     /// The peer has ended the connection, or it failed.
     pub(super) fn connection_lost(&mut self, index: usize, end: End) {
         let slot = &mut self.slots[index];
+        if slot.stage == Stage::Greeting {
+            return self.handshake_failed(index, HandshakeError::NotHttp2);
+        }
         if slot.stage == Stage::Securing {
             let error = match end {
                 End::Error(errno) => HandshakeError::Os(errno),
@@ -49,6 +52,12 @@ impl Worker {
     /// Counts what has ended on a connection, closes it, and opens the next one if that has
     /// something to do.
     pub(super) fn close(&mut self, index: usize, close: Close) {
+        if self.slots[index].stage == Stage::Greeting {
+            return self.handshake_failed(index, HandshakeError::NotHttp2);
+        }
+        if close == Close::Failure {
+            self.say_last_words(index);
+        }
         let has_ended = self.count_ended(index);
         if has_ended {
             self.rest(index);
@@ -74,6 +83,18 @@ impl Worker {
         } else {
             // A server that closes what it has just accepted is not asked without a pause.
             self.close_and_wait(index, BACKOFF_MAX_DOUBLINGS);
+        }
+    }
+
+    /// A server that broke the protocol may learn of it, if its socket has room.
+    fn say_last_words(&mut self, index: usize) {
+        let slot = &mut self.slots[index];
+        let words = slot.protocol.last_words();
+        if let Some(transport) = slot.transport.as_mut().filter(|_| !words.is_empty())
+            && let Ok(written) = transport.write(words)
+        {
+            self.tally.traffic.sent_bytes += written.wire as u64;
+            self.tally.clear.sent_bytes += written.taken as u64;
         }
     }
 

@@ -19,7 +19,9 @@ impl Worker {
         }
         match slot.stage {
             Stage::Connecting => self.on_connecting(index, flags),
-            Stage::Open | Stage::Securing if flags.contains(EventFlags::OUT) => self.flush(index),
+            Stage::Open | Stage::Securing | Stage::Greeting if flags.contains(EventFlags::OUT) => {
+                self.flush(index);
+            }
             _ => {}
         }
         // The event that opens a connection can also bring its first bytes, or its end.
@@ -62,6 +64,7 @@ impl Worker {
                 self.connect(index);
             }
             Stage::Securing => self.flush(index),
+            Stage::Greeting => self.greet(index),
             Stage::Connecting => {}
         }
     }
@@ -88,12 +91,33 @@ impl Worker {
         if room > 0 {
             self.wait_for_due(index);
         }
-        self.flush(index);
+        if self.slots[index].protocol.gathers() {
+            self.gather(index);
+        } else {
+            self.flush(index);
+        }
+    }
+
+    /// Writes when all connections were read.
+    fn gather(&mut self, index: usize) {
+        let slot = &mut self.slots[index];
+        if !slot.is_gathering {
+            slot.is_gathering = true;
+            self.gathered.push(index);
+        }
+    }
+
+    /// Writes what was gathered.
+    pub(super) fn flush_gathered(&mut self) {
+        while let Some(index) = self.gathered.pop() {
+            self.slots[index].is_gathering = false;
+            self.flush(index);
+        }
     }
 
     /// Takes a new exchange from the schedule.
     #[inline]
-    fn claim(&mut self) -> Option<Exchange> {
+    pub(super) fn claim(&mut self) -> Option<Exchange> {
         let running = self.leg.as_mut()?;
         let mut due_ns = 0;
         let number = match &mut self.pacing {
@@ -133,7 +157,7 @@ impl Worker {
         let Some(transport) = &mut slot.transport else {
             return;
         };
-        while slot.stage == Stage::Open {
+        while matches!(slot.stage, Stage::Open | Stage::Greeting) {
             let bytes = slot.protocol.unsent(&self.plan);
             if bytes.is_empty() {
                 break;

@@ -22,6 +22,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
+use recording::FailureClass;
 use rustix::event::epoll;
 use rustix::io::Errno;
 use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec};
@@ -33,8 +34,8 @@ use crate::http1::HeadCache;
 use crate::observed::Observer;
 use crate::orders::{Drained, Leg, Mailbox, Notice, Order};
 use crate::plan::Plan;
-use crate::protocol::Ended;
-use crate::tally::Tally;
+use crate::protocol::{Close, Ended, Fate};
+use crate::tally::{FailurePhase, Tally};
 use crate::timeline::Bins;
 use crate::tls::{Connector, TlsTally};
 use legs::RunningLeg;
@@ -71,6 +72,8 @@ pub(crate) struct Worker {
     armed_ns: u64,
     /// Connections that had more to read than one turn gives them, and whether they have ended.
     unread: VecDeque<(usize, bool)>,
+    /// Connections that have something to write when all were read.
+    gathered: Vec<usize>,
     /// Connections of the start whose first attempt is not over.
     opening: usize,
     open_failure: Option<OpenFailure>,
@@ -124,7 +127,7 @@ impl Worker {
             .map(|settings| Connector::new(settings, connections as usize));
         Ok(Self {
             connect_interval_ns: plan.connect_interval_ns(),
-            slots: (0..connections).map(|_| Slot::new()).collect(),
+            slots: (0..connections).map(|_| Slot::new(&plan)).collect(),
             tls: TlsTally::new(plan.timeout_ns),
             connector,
             plan,
@@ -145,6 +148,7 @@ impl Worker {
             next_timer_ns: u64::MAX,
             armed_ns: u64::MAX,
             unread: VecDeque::new(),
+            gathered: Vec::new(),
             opening: 0,
             open_failure: None,
             address: 0,
@@ -188,6 +192,7 @@ impl Worker {
             if self.pacing.is_some() {
                 self.dispatch();
             }
+            self.flush_gathered();
             self.end_leg_when_drained();
             if let Some(woken_ns) = woken_ns {
                 self.observer.turned(clock::now_ns() - woken_ns);
@@ -261,11 +266,13 @@ impl Worker {
                 Stage::Connecting if slot.since_ns + timeout_ns > self.now_ns => {
                     self.set_timer(slot.since_ns + timeout_ns);
                 }
-                Stage::Securing if slot.connected_ns + timeout_ns > self.now_ns => {
+                Stage::Securing | Stage::Greeting
+                    if slot.connected_ns + timeout_ns > self.now_ns =>
+                {
                     self.set_timer(slot.connected_ns + timeout_ns);
                 }
                 Stage::Connecting => self.connect_failed(index, Errno::TIMEDOUT),
-                Stage::Securing => {
+                Stage::Securing | Stage::Greeting => {
                     self.handshake_failed(index, HandshakeError::Os(Errno::TIMEDOUT));
                 }
                 Stage::Open => self.expire_exchanges(index),
@@ -279,7 +286,7 @@ impl Worker {
     fn expire_exchanges(&mut self, index: usize) {
         let slot = &mut self.slots[index];
         let Some(oldest_ns) = slot.protocol.oldest_ns() else {
-            return;
+            return self.expire_barred(index);
         };
         let due_ns = oldest_ns + self.plan.timeout_ns;
         if due_ns > self.now_ns {
@@ -290,6 +297,25 @@ impl Worker {
         match slot.protocol.expire(&self.plan, late_ns, &mut self.ended) {
             Some(close) => self.close(index, close),
             None => self.settle(index),
+        }
+    }
+
+    /// A server that allows no request at all fails one in every timeout, so that the run goes on.
+    fn expire_barred(&mut self, index: usize) {
+        let slot = &self.slots[index];
+        if !slot.protocol.is_barred() {
+            return;
+        }
+        let due_ns = slot.connected_ns + self.plan.timeout_ns;
+        if due_ns > self.now_ns {
+            return self.set_timer(due_ns);
+        }
+        let waiting = self.slots[index].queue.pop_front();
+        if let Some(exchange) = waiting.or_else(|| self.claim()) {
+            let class = FailureClass::Timeout;
+            let phase = FailurePhase::Write;
+            self.give_up(exchange, Fate::Failed { class, phase });
+            self.close(index, Close::Failure);
         }
     }
 

@@ -56,10 +56,13 @@ impl Worker {
 
     /// The handshake of a connection failed.
     pub(super) fn handshake_failed(&mut self, index: usize, error: HandshakeError) {
-        self.tls.add_failure();
+        if self.slots[index].stage == Stage::Securing {
+            self.tls.add_failure();
+        }
         let class = match &error {
             HandshakeError::Os(Errno::TIMEDOUT) => FailureClass::Timeout,
             HandshakeError::Os(errno) => class_of(*errno),
+            HandshakeError::NotHttp2 => FailureClass::Protocol,
             HandshakeError::Alpn { .. } | HandshakeError::Closed | HandshakeError::Tls(_) => {
                 FailureClass::Tls
             }
@@ -73,8 +76,29 @@ impl Worker {
         );
     }
 
-    /// A connection is open.
+    /// A connection is there. Before the first request of a run the server has to show that it
+    /// speaks the protocol; later ones do not wait for that.
     fn open(&mut self, index: usize) {
+        let slot = &mut self.slots[index];
+        slot.protocol.begin(&self.plan, self.now_ns);
+        if self.opening > 0 && slot.protocol.awaits_greeting(&self.plan) {
+            slot.stage = Stage::Greeting;
+            self.flush(index);
+        } else {
+            self.opened_well(index);
+        }
+    }
+
+    /// The server may have said what was waited for.
+    pub(super) fn greet(&mut self, index: usize) {
+        if self.slots[index].protocol.awaits_greeting(&self.plan) {
+            self.flush(index);
+        } else {
+            self.opened_well(index);
+        }
+    }
+
+    fn opened_well(&mut self, index: usize) {
         let slot = &mut self.slots[index];
         slot.stage = Stage::Open;
         slot.opened_ns = self.now_ns;

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::http1::Http1;
+use crate::plan::Plan;
 use crate::protocol::{Exchange, Protocol};
 use crate::tls::Session;
 
@@ -22,12 +22,18 @@ pub(super) enum Stage {
     Connecting,
     /// It is connected, and the handshake of TLS is under way.
     Securing,
+    /// The server still has to show that it speaks the protocol.
+    Greeting,
     /// It is open.
     Open,
 }
 
 /// A place for one connection at a time.
 #[derive(Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "they are independent of each other"
+)]
 pub(super) struct Slot {
     pub(super) transport: Option<Transport>,
     pub(super) protocol: Protocol,
@@ -54,16 +60,18 @@ pub(super) struct Slot {
     pub(super) opened_ns: u64,
     /// Whether the present connection has brought a byte of a response.
     pub(super) is_greeted: bool,
+    /// Whether it waits for its turn to write.
+    pub(super) is_gathering: bool,
     /// Responses in the present leg.
     pub(super) responses: u64,
 }
 
 impl Slot {
     /// A place without a connection.
-    pub(super) fn new() -> Self {
+    pub(super) fn new(plan: &Plan) -> Self {
         Self {
             transport: None,
-            protocol: Protocol::Http1(Http1::new()),
+            protocol: Protocol::new(plan),
             queue: VecDeque::new(),
             stage: Stage::Closed,
             generation: 0,
@@ -76,6 +84,7 @@ impl Slot {
             has_permit: false,
             opened_ns: 0,
             is_greeted: false,
+            is_gathering: false,
             responses: 0,
         }
     }
@@ -114,7 +123,7 @@ impl Slot {
 
     /// Whether there is a socket that can be read.
     pub(super) fn is_connected(&self) -> bool {
-        matches!(self.stage, Stage::Securing | Stage::Open)
+        matches!(self.stage, Stage::Securing | Stage::Greeting | Stage::Open)
     }
 
     /// When the oldest exchange began to wait, ns.
