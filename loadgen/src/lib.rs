@@ -24,6 +24,8 @@ mod control;
 mod crew;
 mod error;
 mod fetch;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
 mod http1;
 mod http2;
 mod limits;

@@ -17,7 +17,7 @@ use crate::limits;
 use crate::mix::Mix;
 use crate::orders::{Drained, Leg, LegCounts, Notice, Order};
 use crate::outcome::{self, Outcome};
-use crate::plan::{self, Plan};
+use crate::plan::{Plan, alpn};
 use crate::schedule::Budget;
 use crate::slices::SliceBoard;
 use crate::target::{Address, Target};
@@ -25,27 +25,9 @@ use crate::tls::Settings;
 
 /// Runs a load. Failures of requests are part of the result; an error means that there is none.
 pub fn run(config: &Config, control: &mut dyn Control) -> Result<Load, LoadError> {
-    let (target, request) = config.checked()?;
+    let (plan, is_tls) = plan(config)?;
     let raised = limits::ensure_descriptors(config.connections, config.threads)?;
-    let plan = Arc::new(Plan {
-        request,
-        mix: Mix::build(config, &target)?,
-        tls: tls(config, &target)?,
-        http: config.http,
-        http2: config.http2,
-        depth: config.depth,
-        addresses: addresses(config, &target)?,
-        sources: config.source_addresses.clone(),
-        timeout_ns: nanoseconds(config.timeout),
-        requests_per_connection: config.requests_per_connection.unwrap_or(u64::MAX),
-        expected: config.expected_table(),
-        hash_every: config.hash_every,
-        proxy: config
-            .proxy_protocol
-            .map(|version| (version, config.proxy_source)),
-        threads: config.threads,
-        shape: config.shape.clone(),
-    });
+    let plan = Arc::new(plan);
     let (sender, notices) = channel();
     control.started(StopHandle::new(sender.clone()));
     let crew = Crew::start(
@@ -85,7 +67,7 @@ pub fn run(config: &Config, control: &mut dyn Control) -> Result<Load, LoadError
     } = conductor;
     let left = crew.leave();
     let outcome = Outcome {
-        is_tls: target.is_tls,
+        is_tls,
         window,
         legs,
         slices,
@@ -97,6 +79,31 @@ pub fn run(config: &Config, control: &mut dyn Control) -> Result<Load, LoadError
         raised,
     };
     Ok(outcome::load(config, outcome))
+}
+
+/// What the threads do, and whether over TLS.
+pub(crate) fn plan(config: &Config) -> Result<(Plan, bool), LoadError> {
+    let (target, request) = config.checked()?;
+    let plan = Plan {
+        request,
+        mix: Mix::build(config, &target)?,
+        tls: tls(config, &target)?,
+        http: config.http,
+        http2: config.http2,
+        depth: config.depth,
+        addresses: addresses(config, &target)?,
+        sources: config.source_addresses.clone(),
+        timeout_ns: nanoseconds(config.timeout),
+        requests_per_connection: config.requests_per_connection.unwrap_or(u64::MAX),
+        expected: config.expected_table(),
+        hash_every: config.hash_every,
+        proxy: config
+            .proxy_protocol
+            .map(|version| (version, config.proxy_source)),
+        threads: config.threads,
+        shape: config.shape.clone(),
+    };
+    Ok((plan, target.is_tls))
 }
 
 /// What the coordinating thread knows.
@@ -398,7 +405,7 @@ fn tls(config: &Config, target: &Target) -> Result<Option<Settings>, LoadError> 
     if !target.is_tls {
         return Ok(None);
     }
-    let settings = Settings::new(&config.tls, &target.host, plan::alpn(config.http))?;
+    let settings = Settings::new(&config.tls, &target.host, alpn(config.http))?;
     Ok(Some(settings))
 }
 

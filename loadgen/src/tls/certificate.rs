@@ -2,7 +2,7 @@
 //! input like anything else that it sends: what cannot be read is `unknown`.
 
 /// The key of a certificate in the words of reports: `RSA 2048`, `ECDSA P-256`, `Ed25519`.
-pub(super) fn key_type(certificate: &[u8]) -> String {
+pub(crate) fn key_type(certificate: &[u8]) -> String {
     read_key_type(certificate).unwrap_or_else(|| "unknown".to_owned())
 }
 

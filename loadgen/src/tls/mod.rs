@@ -14,6 +14,8 @@ mod verify;
 
 use std::path::PathBuf;
 
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) use certificate::key_type;
 pub(crate) use report::TlsTally;
 pub(crate) use session::{Progress, Session};
 pub use setup::TlsError;
