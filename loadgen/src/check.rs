@@ -52,7 +52,9 @@ impl BodyCheck {
         self.bytes = 0;
         let is_hashed = plan.request_of(exchange).check.sha256.is_some()
             && exchange.number.is_multiple_of(plan.hash_every);
-        self.hash = is_hashed.then(Sha256::new);
+        if is_hashed || self.hash.is_some() {
+            self.hash = is_hashed.then(Sha256::new);
+        }
     }
 
     /// Bytes of the body.
@@ -70,9 +72,10 @@ impl BodyCheck {
         let request = plan.request_of(exchange);
         let check = &request.check;
         let length_ok = request.is_head || check.length.is_none_or(|length| length == self.bytes);
-        match (self.hash.take(), check.sha256) {
+        match (&mut self.hash, check.sha256) {
             (Some(hash), Some(wanted)) if !request.is_head => {
-                (length_ok && hash.finalize()[..] == wanted, true)
+                let found = hash.finalize_reset();
+                (length_ok && found[..] == wanted, true)
             }
             _ => (length_ok, false),
         }

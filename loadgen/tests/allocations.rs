@@ -8,9 +8,11 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
-use loadgen::{Config, Control, HttpVersion, Stop, Warmup, run};
-use recording::LoadPhase;
+use loadgen::{Check, Config, Control, HttpVersion, RequestSpec, Stage, Stop, Think, Warmup, run};
+use recording::{Arrivals, LoadPhase};
+use sha2::{Digest as _, Sha256};
 
 /// Counts what the system allocator is asked for.
 struct Counting;
@@ -125,13 +127,14 @@ fn serve_frames(mut stream: std::net::TcpStream) -> Option<()> {
     }
 }
 
-fn allocations(port: u16, requests: u64, change: fn(&mut Config)) -> u64 {
+/// Allocations in the window of a load of so many requests.
+fn allocations(port: u16, requests: u64, shape: &dyn Fn(&mut Config)) -> u64 {
     let mut config = Config::new(format!("http://127.0.0.1:{port}/"));
-    change(&mut config);
     config.connections = 4;
     config.threads = 2;
     config.warmup = Warmup::Requests(200);
     config.stop = Stop::Requests(requests);
+    shape(&mut config);
     let mut watch = Watch {
         at: Vec::with_capacity(2),
     };
@@ -140,20 +143,60 @@ fn allocations(port: u16, requests: u64, change: fn(&mut Config)) -> u64 {
     watch.at[1] - watch.at[0]
 }
 
-/// The number of allocations in the window does not depend on the number of requests.
+/// Several requests that vary, whose bodies are checked.
+fn mixed(config: &mut Config) {
+    let request = |name: &str, weight| RequestSpec {
+        name: name.to_owned(),
+        weight,
+        path: Some("/{seq}?r={random}".to_owned()),
+        ..RequestSpec::default()
+    };
+    config.requests = vec![request("a", 3), request("b", 1)];
+    config.placeholders = true;
+    config.check = Check {
+        length: Some(2),
+        sha256: Some(Sha256::digest(b"ok").into()),
+    };
+}
+
+/// The number of allocations in the window does not depend on the number of requests: in a closed
+/// loop, at a rate, with think time, with requests that differ, over HTTP/1.1 and HTTP/2.
 #[test]
 fn requests_allocate_nothing() {
-    let check = |port, change| {
-        let few = allocations(port, 1_000, change);
-        let many = allocations(port, 10_000, change);
-        assert!(
-            many <= few + 20,
-            "{few} allocations for 1000 requests, {many} for 10000"
-        );
+    let at_a_rate = |config: &mut Config| {
+        config.shape.arrivals = Arrivals::Poisson;
+        config.shape.rates = vec![Stage::constant(20_000.0)];
     };
-    check(serve(), |_| ());
-    check(serve_http2(), |config| {
+    let thinking = |config: &mut Config| {
+        config.shape.think = Some(Think {
+            mean: Duration::from_micros(50),
+            random: true,
+        });
+    };
+    let shapes: [(&str, &dyn Fn(&mut Config)); 4] = [
+        ("closed loop", &|_| ()),
+        ("rate", &at_a_rate),
+        ("think time", &thinking),
+        ("mix", &mixed),
+    ];
+    let http2 = |config: &mut Config| {
         config.http = HttpVersion::Http2;
         config.depth = 4;
-    });
+    };
+    let versions: [(u16, &dyn Fn(&mut Config)); 2] = [(serve(), &|_| ()), (serve_http2(), &http2)];
+    for (name, shape, (port, version)) in shapes
+        .into_iter()
+        .flat_map(|(name, shape)| versions.map(|version| (name, shape, version)))
+    {
+        let both = |config: &mut Config| {
+            version(config);
+            shape(config);
+        };
+        let few = allocations(port, 1_000, &both);
+        let many = allocations(port, 10_000, &both);
+        assert!(
+            many <= few + 20,
+            "{name}: {few} allocations for 1000 requests, {many} for 10000"
+        );
+    }
 }

@@ -238,13 +238,17 @@ impl Worker {
 
     /// When pacing has something to do.
     pub(super) fn next_pacing_ns(&self) -> u64 {
+        let Some(pacing) = &self.pacing else {
+            return u64::MAX;
+        };
         let goes_on = self
             .leg
             .as_ref()
             .is_some_and(|running| !running.claims.is_exhausted());
-        match &self.pacing {
-            Some(pacing) if goes_on => pacing.next_ns(self.in_flight),
-            _ => u64::MAX,
+        if goes_on {
+            pacing.next_ns(self.in_flight)
+        } else {
+            u64::MAX
         }
     }
 }
