@@ -2,8 +2,8 @@
 
 use hdrhistogram::Histogram;
 use recording::{
-    ClassResult, LatencyHistogram, LimitedBy, Limiter, LoadMeasures, Phases, ScheduleKept, Spread,
-    Unfinished, Warning, Window,
+    ClassResult, HttpVersion, LatencyHistogram, LimitedBy, Limiter, LoadMeasures, Phases,
+    ScheduleKept, Spread, Unfinished, Warning, Window,
 };
 
 use crate::config::Config;
@@ -49,7 +49,7 @@ pub(crate) fn of(
         unfinished: unfinished(outcome, tally),
         classes: classes(config, tally),
         hashed_bodies: tally.hashed_bodies,
-        header_field_bytes: Some(tally.header_field_bytes),
+        header_field_bytes: (config.http == HttpVersion::Http1).then_some(tally.header_field_bytes),
         connects_delayed: all().map(|seen| seen.connects_delayed).sum(),
         search: None,
     }

@@ -62,7 +62,7 @@ impl Worker {
         let Some(running) = self.leg.take() else {
             return;
         };
-        let observed = self.observed(at_ns);
+        let observed = self.observed(at_ns, running.claims.is_exhausted());
         self.tally.leave_unfinished(self.in_flight);
         let fresh = Tally::for_plan(&self.plan);
         let mut counts = LegCounts {
@@ -84,7 +84,7 @@ impl Worker {
     }
 
     /// What was seen in a leg that ends.
-    fn observed(&mut self, at_ns: u64) -> Observed {
+    fn observed(&mut self, at_ns: u64, is_exhausted: bool) -> Observed {
         let mut observed = self.observer.end_leg(at_ns);
         let started = |slot: &Slot| slot.is_open() && slot.protocol.served() > 0;
         for slot in self.slots.iter().filter(|slot| started(slot)) {
@@ -98,7 +98,7 @@ impl Worker {
             });
         }
         if let Some(pacing) = &mut self.pacing {
-            observed.due = pacing.end_leg(at_ns);
+            observed.due = pacing.end_leg(at_ns, is_exhausted);
             observed.dropped = pacing.dropped;
         }
         observed

@@ -84,12 +84,15 @@ impl Pacing {
         self.update_limit(starts_ns, measured);
     }
 
-    /// Requests due in a leg that ends at `at_ns`; those that nobody took are dropped with it.
-    pub(super) fn end_leg(&mut self, at_ns: u64) -> u64 {
+    /// Requests due in a leg that ends at `at_ns`. Those that nobody took are dropped with it, unless
+    /// all that were asked for have been sent and nothing was due any more.
+    pub(super) fn end_leg(&mut self, at_ns: u64, is_exhausted: bool) -> u64 {
         let Some(pacer) = &mut self.pacer else {
             return 0;
         };
-        self.dropped += pacer.drop_before(at_ns);
+        if !is_exhausted {
+            self.dropped += pacer.drop_before(at_ns);
+        }
         pacer.due
     }
 

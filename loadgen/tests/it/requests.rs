@@ -4,12 +4,16 @@ use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::UnixListener;
+use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, Mutex};
 
-use loadgen::{Address, Check, Config, LoadError, ProxyProtocol, RequestSpec, Stop, run};
-use recording::FailureClass;
+use bytes::Bytes;
+use loadgen::{Address, Check, Config, LoadError, ProxyProtocol, RequestSpec, Stage, Stop, run};
+use recording::{Arrivals, FailureClass};
 use sha2::{Digest as _, Sha256};
 
+use crate::http2::http2;
+use crate::peer2::{Answer, Judge};
 use crate::server::{OK, Server, Then};
 use crate::{by_count, check_account, failures, run_checked, run_refused};
 
@@ -390,4 +394,61 @@ fn proxy_headers_come_first() {
         found[24..26],
         stream.peer_addr().unwrap().port().to_be_bytes()
     );
+}
+
+/// Over HTTP/2 a mix with placeholders and checks at a rate is as exact: an independent server counts
+/// the same requests and bytes.
+#[test]
+fn mixes_are_exact_over_http2() {
+    let answer = Answer {
+        body: Bytes::from_static(b"ok"),
+        ..Answer::default()
+    };
+    let judge = Judge::start(&h2::server::Builder::new(), answer);
+    let mut config = http2(judge.url(), 120, 3, 4);
+    config.threads = 2;
+    config.shape.arrivals = Arrivals::Poisson;
+    config.shape.rates = vec![Stage::constant(2000.0)];
+    config.placeholders = true;
+    config.check = Check {
+        length: Some(2),
+        sha256: Some(Sha256::digest(b"ok").into()),
+    };
+    let mut post = spec("post", 1, "POST", "/post?{seq:5}");
+    post.body = Some(b"id={random:9}".to_vec());
+    config.requests = vec![spec("read", 3, "GET", "/read?{seq:5}"), post];
+    let load = run_checked(&config);
+    assert_eq!((load.ledger.ok, failures(&load)), (120, vec![]));
+    let seen = &judge.seen;
+    assert_eq!(
+        (seen.requests.load(SeqCst), seen.errors.load(SeqCst)),
+        (120, 0)
+    );
+    assert_eq!(seen.body_bytes.load(SeqCst), 30 * 12);
+    let measures = load.measures.as_ref().unwrap();
+    let ok: Vec<u64> = measures
+        .classes
+        .iter()
+        .map(|class| class.ledger.ok)
+        .collect();
+    assert_eq!(ok, [90, 30]);
+    assert_eq!(measures.hashed_bodies, 120);
+    assert_eq!(measures.header_field_bytes, None);
+    let schedule = measures.schedule.as_ref().unwrap();
+    assert_eq!((schedule.due, schedule.dropped), (120, 0));
+    assert_eq!(measures.phases.first_byte.as_ref().unwrap().count, 120);
+}
+
+/// A judge that answers something else is found out over HTTP/2, too.
+#[test]
+fn bodies_are_checked_over_http2() {
+    let answer = Answer {
+        body: Bytes::from_static(b"no"),
+        ..Answer::default()
+    };
+    let judge = Judge::start(&h2::server::Builder::new(), answer);
+    let mut config = http2(judge.url(), 20, 1, 4);
+    config.check.sha256 = Some(Sha256::digest(b"ok").into());
+    let load = run_checked(&config);
+    assert_eq!(failures(&load), [(FailureClass::Content, "check", 20)]);
 }

@@ -73,6 +73,8 @@ fn count_is_exact_at_a_rate() {
     config.threads = 3;
     let load = run_checked(&config);
     assert_eq!((load.ledger.sent, server.requests()), (101, 101));
+    let schedule = measures(&load).schedule.as_ref().unwrap();
+    assert_eq!((schedule.due, schedule.dropped), (101, 0));
     assert!(
         load.window.length_ns() >= 200_000_000,
         "the 101st is due at 200 ms"
