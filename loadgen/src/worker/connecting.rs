@@ -87,7 +87,10 @@ impl Worker {
         let at = (self.address + slot.tried) % self.plan.addresses.len();
         let token = u64::from(slot.generation) << 32 | index as u64;
         let address = &self.plan.addresses[at];
-        let source = source(&self.plan.sources, address, index);
+        // Slots begin at different addresses, and go on to the next one with every connection.
+        let turn = index.wrapping_add(slot.dialled);
+        slot.dialled = slot.dialled.wrapping_add(1);
+        let source = source(&self.plan.sources, address, turn);
         match open(&self.epoll, address, source, token) {
             Ok(socket) => {
                 slot.transport = Some(Transport::Plain(socket));
@@ -215,8 +218,8 @@ impl Worker {
     }
 }
 
-/// The local address for a slot, of the family of `address`; the kernel's choice where there is none.
-fn source(sources: &[IpAddr], address: &Address, index: usize) -> Option<IpAddr> {
+/// The local address whose turn it is, of the family of `address`; the kernel's choice where there is none.
+fn source(sources: &[IpAddr], address: &Address, turn: usize) -> Option<IpAddr> {
     let Address::Inet(address) = address else {
         return None;
     };
@@ -226,7 +229,7 @@ fn source(sources: &[IpAddr], address: &Address, index: usize) -> Option<IpAddr>
             .filter(|source| source.is_ipv4() == address.is_ipv4())
     };
     let count = fitting().count();
-    fitting().nth(index % count.max(1)).copied()
+    fitting().nth(turn % count.max(1)).copied()
 }
 
 /// A socket on its way to `address`, registered for all that it will ever need.

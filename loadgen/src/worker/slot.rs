@@ -48,6 +48,8 @@ pub(super) struct Slot {
     pub(super) connected_ns: u64,
     /// Attempts in a row that led to no response.
     pub(super) failures: u32,
+    /// Connections begun, in all.
+    pub(super) dialled: usize,
     /// Addresses tried since the last connection.
     pub(super) tried: usize,
     /// Whether it waits for a request to become due.
@@ -78,6 +80,7 @@ impl Slot {
             since_ns: 0,
             connected_ns: 0,
             failures: 0,
+            dialled: 0,
             tried: 0,
             is_ready: false,
             rests_until_ns: 0,
