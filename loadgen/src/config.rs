@@ -1,5 +1,7 @@
 //! What is asked of a load, and whether it makes sense.
 
+mod error;
+
 use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -12,9 +14,11 @@ use crate::http2::Http2Config;
 use crate::mix::{Mix, RequestSpec};
 use crate::proxy_protocol::ProxyProtocol;
 use crate::request::Request;
-use crate::shape::Shape;
-use crate::target::{Target, UrlError};
+use crate::shape::{Shape, Stage};
+use crate::target::Target;
 use crate::tls::TlsConfig;
+
+pub use error::ConfigError;
 
 /// A load to run. [`Config::new`] gives the defaults, [`Config::validate`] says what is wrong.
 #[derive(Clone, Debug)]
@@ -99,134 +103,6 @@ pub enum Warmup {
     Requests(u64),
 }
 
-/// A load that makes no sense.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum ConfigError {
-    /// Barriers need counts.
-    #[error("barriers need a number of requests, and a warm-up by requests or none")]
-    BarriersByTime,
-    /// A header of HTTP/1.1 that HTTP/2 does not have.
-    #[error("HTTP/2 has no header {name:?}: leave it out, or ask for HTTP/1.1")]
-    ConnectionHeader {
-        /// Its name.
-        name: String,
-    },
-    /// A window or a table that cannot be.
-    #[error("{what} must be at least {min} and at most {max} bytes, not {found}")]
-    Http2Size {
-        /// Which one.
-        what: &'static str,
-        /// The smallest.
-        min: u32,
-        /// The largest.
-        max: u32,
-        /// What was asked.
-        found: u32,
-    },
-    /// Upgrade over TLS.
-    #[error("over TLS the version is chosen by ALPN: ask for HTTP/2 without Upgrade")]
-    UpgradeOverTls,
-    /// A CPU number that no mask can hold.
-    #[error("CPU {cpu} is out of range: CPUs are numbered from 0 to {max}")]
-    Cpu {
-        /// The number.
-        cpu: usize,
-        /// The largest one.
-        max: usize,
-    },
-    /// A header that the body decides.
-    #[error("header {name:?} follows from the body and cannot be set")]
-    FramingHeader {
-        /// Its name.
-        name: String,
-    },
-    /// A header name that is no token.
-    #[error("{name:?} is no header name: it may hold letters, digits and !#$%&'*+-.^_`|~")]
-    HeaderName {
-        /// The name.
-        name: String,
-    },
-    /// Control characters would end the header.
-    #[error("the value of header {name:?} holds control characters")]
-    HeaderValue {
-        /// Its name.
-        name: String,
-    },
-    /// A method that is no token, or that turns the connection into something else.
-    #[error("method {method:?} cannot be sent: it must be a token other than CONNECT")]
-    Method {
-        /// The method.
-        method: String,
-    },
-    /// A request of several that makes no sense.
-    #[error("{origin}: {reason}")]
-    Request {
-        /// Where it stands (`file:line`).
-        origin: String,
-        /// What is wrong with it.
-        reason: Box<Self>,
-    },
-    /// Barriers wait for nothing in flight, which an open loop never does.
-    #[error("barriers go with a plain closed loop, not with a rate")]
-    BarriersByRate,
-    /// Rates for a closed loop, or none for an open one.
-    #[error("an open loop needs a rate, and a closed loop has none")]
-    Rate,
-    /// A rate of connections that is no rate.
-    #[error("the connection rate must be more than 0, not {rate}")]
-    ConnectionRate {
-        /// What was asked.
-        rate: String,
-    },
-    /// A Unix socket has no addresses.
-    #[error("a Unix socket and {what} exclude each other")]
-    UnixSocket {
-        /// What else was asked.
-        what: &'static str,
-    },
-    /// Weights whose proportions are too fine.
-    #[error("the weights add up to {total} after reducing them: at most 10000 can be kept exactly")]
-    Weights {
-        /// Their sum.
-        total: u64,
-    },
-    /// No status would be ok.
-    #[error("no expected status: every response would be a failure")]
-    NoExpectedStatus,
-    /// A length of time outside of what can be measured.
-    #[error("{what} must be at least {min:?} and at most {max:?}, not {found:?}")]
-    OutOfRange {
-        /// Which one.
-        what: &'static str,
-        /// The shortest.
-        min: Duration,
-        /// The longest.
-        max: Duration,
-        /// What was asked.
-        found: Duration,
-    },
-    /// More threads than connections would leave threads without work.
-    #[error(
-        "{threads} threads for {connections} connections: use at most one thread per connection"
-    )]
-    TooManyThreads {
-        /// Threads.
-        threads: u32,
-        /// Connections.
-        connections: u32,
-    },
-    /// Cannot be requested.
-    #[error(transparent)]
-    Url(#[from] UrlError),
-    /// A number that must not be zero.
-    #[error("{what} must be at least 1")]
-    Zero {
-        /// Which one.
-        what: &'static str,
-    },
-}
-
 impl Config {
     /// One connection, one thread, GET, ten seconds, any status from 200 to 399.
     pub fn new(url: impl Into<String>) -> Self {
@@ -308,6 +184,16 @@ impl Config {
         }
         if self.barriers && shape.is_paced() {
             return Err(ConfigError::BarriersByRate);
+        }
+        let never_ends = |stages: &[Stage]| {
+            let by_count = matches!(self.stop, Stop::Requests(_));
+            let warmed_by_count = matches!(self.warmup, Warmup::Requests(count) if count > 0);
+            let first_is_nothing = stages.first().is_some_and(|stage| stage.from <= 0.0);
+            let last_is_nothing = stages.last().is_some_and(|stage| stage.to <= 0.0);
+            by_count && last_is_nothing || warmed_by_count && first_is_nothing
+        };
+        if never_ends(&shape.rates) || never_ends(&shape.concurrency) {
+            return Err(ConfigError::NeverEnds);
         }
         if let Some(rate) = shape.connection_rate
             && !(rate > 0.0 && rate.is_finite())
@@ -471,6 +357,27 @@ mod tests {
             "the slice interval must be",
         );
         check(|c| c.barriers = true, "barriers need");
+        let stages = |text| Stage::parse_all(text).unwrap();
+        check(
+            |c| {
+                c.stop = Stop::Requests(1);
+                c.shape.concurrency = stages("5:1s,0:1s");
+            },
+            "never reached",
+        );
+        check(
+            |c| {
+                c.warmup = Warmup::Requests(1);
+                c.shape.concurrency = stages("0-5:1s");
+            },
+            "never reached",
+        );
+        check(|c| c.shape.rates = stages("5"), "an open loop needs a rate");
+        check(
+            |c| c.shape.connection_rate = Some(f64::NAN),
+            "must be more than 0",
+        );
+        check(|c| c.hash_every = 0, "is hashed must be at least 1");
         check(|c| c.cpus = vec![1 << 20], "out of range");
         check(|c| c.expected_statuses.clear(), "no expected status");
         check(|c| c.url = "gopher://h/".into(), "is not supported");
