@@ -96,13 +96,27 @@ fn negotiated(load: &Load) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(kind) = load.tls.as_ref().and_then(|tls| tls.negotiated.first()) {
         lines.push(format!("TLS Protocol: {}", clean(&kind.version)));
-        lines.push(format!("Cipher: {}", clean(&kind.cipher)));
+        lines.push(format!("Cipher: {}", clean(&cipher(&kind.cipher))));
         if let Some(group) = &kind.group {
             lines.push(format!("Server Temp Key: {}", temp_key(group)));
         }
     }
     lines.push(format!("Application protocol: {}", protocol(load)));
     lines
+}
+
+/// A cipher suite as OpenSSL names it: those of TLS 1.3 as IANA does, older ones in its own way.
+fn cipher(iana: &str) -> String {
+    let Some((exchange, rest)) = iana
+        .strip_prefix("TLS_")
+        .and_then(|suite| suite.split_once("_WITH_"))
+    else {
+        return iana.to_owned();
+    };
+    let rest = rest
+        .replace("AES_", "AES")
+        .replace("POLY1305_SHA256", "POLY1305");
+    format!("{exchange}-{rest}").replace('_', "-")
 }
 
 /// A group as OpenSSL describes its keys.
@@ -299,6 +313,24 @@ const ZERO: Spread = Spread {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Cipher suites have the names that OpenSSL prints.
+    #[test]
+    fn ciphers_are_named_as_by_openssl() {
+        for (iana, wanted) in [
+            ("TLS_AES_128_GCM_SHA256", "TLS_AES_128_GCM_SHA256"),
+            (
+                "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256",
+                "ECDHE-ECDSA-AES128-GCM-SHA256",
+            ),
+            (
+                "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256",
+                "ECDHE-RSA-CHACHA20-POLY1305",
+            ),
+        ] {
+            assert_eq!(cipher(iana), wanted);
+        }
+    }
 
     /// Times change their unit at the same values as h2load's, and microseconds are cut off.
     #[test]
