@@ -30,10 +30,10 @@ pub(crate) struct Outcome {
     pub(crate) ended_early: Option<String>,
     /// Connections that were open at the start.
     pub(crate) open: u32,
-    /// What became of what was in flight at the end of the window.
-    pub(crate) drained: Drained,
     /// Why another one was not open.
     pub(crate) open_failure: Option<OpenFailure>,
+    /// What became of what was in flight at the end of the window.
+    pub(crate) drained: Drained,
     /// The soft limit on open files, before and after it was raised for the run.
     pub(crate) raised: Option<(u64, u64)>,
 }

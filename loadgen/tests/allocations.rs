@@ -127,8 +127,11 @@ fn serve_frames(mut stream: std::net::TcpStream) -> Option<()> {
     }
 }
 
+/// What makes a load another one.
+type Change<'a> = &'a dyn Fn(&mut Config);
+
 /// Allocations in the window of a load of so many requests.
-fn allocations(port: u16, requests: u64, shape: &dyn Fn(&mut Config)) -> u64 {
+fn allocations(port: u16, requests: u64, shape: Change<'_>) -> u64 {
     let mut config = Config::new(format!("http://127.0.0.1:{port}/"));
     config.connections = 4;
     config.threads = 2;
@@ -173,7 +176,7 @@ fn requests_allocate_nothing() {
             random: true,
         });
     };
-    let shapes: [(&str, &dyn Fn(&mut Config)); 4] = [
+    let shapes: [(&str, Change<'_>); 4] = [
         ("closed loop", &|_| ()),
         ("rate", &at_a_rate),
         ("think time", &thinking),
@@ -183,7 +186,7 @@ fn requests_allocate_nothing() {
         config.http = HttpVersion::Http2;
         config.depth = 4;
     };
-    let versions: [(u16, &dyn Fn(&mut Config)); 2] = [(serve(), &|_| ()), (serve_http2(), &http2)];
+    let versions: [(u16, Change<'_>); 2] = [(serve(), &|_| ()), (serve_http2(), &http2)];
     for (name, shape, (port, version)) in shapes
         .into_iter()
         .flat_map(|(name, shape)| versions.map(|version| (name, shape, version)))
