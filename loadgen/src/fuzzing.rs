@@ -232,6 +232,27 @@ mod tests {
         })
     }
 
+    /// The committed corpus of every fuzz target.
+    #[test]
+    fn corpus_is_survived() {
+        let targets: [(&str, fn(&[u8])); 5] = [
+            ("certificate", certificate),
+            ("http1", http1),
+            ("http2", http2),
+            ("http2_upgrade", http2_upgrade),
+            ("url", url),
+        ];
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus");
+        for (target, play) in targets {
+            let mut played = 0;
+            for entry in std::fs::read_dir(folder.join(target)).unwrap() {
+                play(&std::fs::read(entry.unwrap().path()).unwrap());
+                played += 1;
+            }
+            assert!(played > 0, "{target}");
+        }
+    }
+
     proptest! {
         /// Exchanges neither vanish nor double, and nothing panics, whatever a server says.
         #[test]

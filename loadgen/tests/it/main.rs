@@ -13,6 +13,7 @@ mod http2_hostile;
 mod peer2;
 mod phases;
 mod pipelining;
+mod real_servers;
 mod requests;
 mod server;
 mod shapes;
