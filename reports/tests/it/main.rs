@@ -12,4 +12,5 @@ mod real;
 mod strace;
 mod text;
 mod tools;
+mod transport;
 mod verdict;
