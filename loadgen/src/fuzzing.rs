@@ -163,7 +163,7 @@ fn plan(http: HttpVersion) -> std::rc::Rc<Plan> {
         let mut config = Config::new("http://127.0.0.1:1/path");
         config.http = http;
         config.depth = 3;
-        config.method = "PUT".to_owned();
+        "PUT".clone_into(&mut config.method);
         config.body = Some(vec![b'x'; 100_000]);
         config.requests_per_connection = Some(50);
         let (plan, _) = crate::run::plan(&config).expect("it is a good load");

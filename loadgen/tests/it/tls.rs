@@ -5,6 +5,7 @@ use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
+use std::time::Duration;
 
 use loadgen::{
     ClientCertificate, Config, HandshakeError, LoadError, Resumption, Stop, TlsVersion, fetch,
@@ -12,6 +13,7 @@ use loadgen::{
 };
 use rcgen::{CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use recording::{FailureClass, TlsReport};
+use rustix::io::Errno;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig, ServerConnection, StreamOwned};
@@ -371,4 +373,52 @@ fn other_protocols_are_refused() {
     let server = always_ok(config, Then::Keep);
     let tls = tls_of(&trusting(&authority, &server, 1, 1));
     assert_eq!(tls.negotiated[0].alpn, None);
+}
+
+/// A server that accepts and never says a word: the handshake is what takes too long.
+#[test]
+fn silent_servers_end_a_handshake() {
+    let (url, thread) = scripted(vec![Box::new(|mut stream| {
+        // Until the client gives up.
+        while stream
+            .read(&mut [0; 16 * 1024])
+            .is_ok_and(|count| count > 0)
+        {}
+    })]);
+    let mut config = Config::new(url);
+    // sleeps: nothing ever comes.
+    config.timeout = Duration::from_millis(50);
+    let error = run_refused(&config);
+    thread.join().unwrap();
+    let is_late = |reason: &HandshakeError| *reason == HandshakeError::Os(Errno::TIMEDOUT);
+    assert!(
+        matches!(&error, LoadError::Handshake { reason, .. } if is_late(reason)),
+        "{error}"
+    );
+}
+
+/// A certificate that `openssl req -x509` would make, an authority by its own word, is trusted when
+/// it is given.
+#[test]
+fn self_made_certificates_are_trusted_when_given() {
+    let mut params = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
+    params.is_ca = IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    let key = KeyPair::generate().unwrap();
+    let certificate = params.self_signed(&key).unwrap();
+    let authority = Authority::new();
+    std::fs::write(authority.file("own.pem"), certificate.pem()).unwrap();
+    let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
+    let server_config = ServerConfig::builder()
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate.der().clone()], key)
+        .unwrap();
+    let server = always_ok(server_config, Then::Keep);
+    let mut config = by_count(&server, 3, 1);
+    config.tls.ca_file = Some(authority.file("own.pem"));
+    assert_eq!(run_checked(&config).ledger.ok, 3);
+    config.tls.server_name = Some("other.example".into());
+    assert!(run_refused(&config).to_string().contains("--sni"));
+    config.tls.server_name = None;
+    config.tls.ca_file = Some(authority.file("ca.pem"));
+    assert!(run_refused(&config).to_string().contains("--cacert"));
 }
