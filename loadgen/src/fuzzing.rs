@@ -235,7 +235,8 @@ mod tests {
     /// The committed corpus of every fuzz target.
     #[test]
     fn corpus_is_survived() {
-        let targets: [(&str, fn(&[u8])); 5] = [
+        type Target = (&'static str, fn(&[u8]));
+        let targets: [Target; 5] = [
             ("certificate", certificate),
             ("http1", http1),
             ("http2", http2),
