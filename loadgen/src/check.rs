@@ -42,7 +42,9 @@ impl Check {
 #[derive(Debug, Default)]
 pub(crate) struct BodyCheck {
     bytes: u64,
-    hash: Option<Sha256>,
+    is_hashed: bool,
+    /// Made when the first body of the connection is hashed, and used again for all that follow.
+    hash: Option<Box<Sha256>>,
 }
 
 impl BodyCheck {
@@ -50,10 +52,10 @@ impl BodyCheck {
     #[inline]
     pub(crate) fn begin(&mut self, plan: &Plan, exchange: &Exchange) {
         self.bytes = 0;
-        let is_hashed = plan.request_of(exchange).check.sha256.is_some()
+        self.is_hashed = plan.request_of(exchange).check.sha256.is_some()
             && exchange.number.is_multiple_of(plan.hash_every);
-        if is_hashed || self.hash.is_some() {
-            self.hash = is_hashed.then(Sha256::new);
+        if self.is_hashed {
+            self.hash.get_or_insert_default().reset();
         }
     }
 
@@ -61,7 +63,9 @@ impl BodyCheck {
     #[inline]
     pub(crate) fn add(&mut self, data: &[u8]) {
         self.bytes += data.len() as u64;
-        if let Some(hash) = &mut self.hash {
+        if self.is_hashed
+            && let Some(hash) = &mut self.hash
+        {
             hash.update(data);
         }
     }
@@ -73,7 +77,7 @@ impl BodyCheck {
         let check = &request.check;
         let length_ok = request.is_head || check.length.is_none_or(|length| length == self.bytes);
         match (&mut self.hash, check.sha256) {
-            (Some(hash), Some(wanted)) if !request.is_head => {
+            (Some(hash), Some(wanted)) if self.is_hashed && !request.is_head => {
                 let found = hash.finalize_reset();
                 (length_ok && found[..] == wanted, true)
             }

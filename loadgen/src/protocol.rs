@@ -95,10 +95,6 @@ pub(crate) struct Reading<'a> {
 
 /// The protocol of one connection.
 #[derive(Debug)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "HTTP/1.1 is the common case, and an indirection on the path of every request"
-)]
 pub(crate) enum Protocol {
     Http1(Http1),
     /// Boxed because it is large, and most loads have none.

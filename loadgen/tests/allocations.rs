@@ -197,9 +197,13 @@ fn requests_allocate_nothing() {
         };
         let few = allocations(port, 1_000, &both);
         let many = allocations(port, 10_000, &both);
+        // Streams that carry their first hashed body after the warm-up make a hasher each.
         assert!(
-            many <= few + 20,
+            many <= few + 20 + STREAMS,
             "{name}: {few} allocations for 1000 requests, {many} for 10000"
         );
     }
 }
+
+/// Streams of all connections together, where there are any.
+const STREAMS: u64 = 4 * 4;
