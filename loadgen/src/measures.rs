@@ -55,21 +55,39 @@ pub(crate) fn of(
     }
 }
 
-/// What the reader has to know of a schedule that was not kept.
-pub(crate) fn warning(measures: &LoadMeasures) -> Option<Warning> {
-    let schedule = measures.schedule.as_ref()?;
-    (schedule.share() < KEPT_SHARE).then(|| Warning {
-        code: "rate_not_reached".to_owned(),
-        text: format!(
-            "achieved {:.1} % of the asked rate ({:.1} of {:.1} requests/s, {} of {} due ones never sent): {}",
-            schedule.share() * 100.0,
-            schedule.achieved_rps,
-            schedule.asked_rps,
-            schedule.dropped,
-            schedule.due,
-            measures.limiter.why
-        ),
-    })
+/// What the reader has to know before believing a latency.
+pub(crate) fn warnings(measures: &LoadMeasures, window: Window) -> Vec<Warning> {
+    let mut warnings = Vec::new();
+    if let Some(schedule) = &measures.schedule
+        && schedule.share() < KEPT_SHARE
+    {
+        warnings.push(Warning {
+            code: "rate_not_reached".to_owned(),
+            text: format!(
+                "achieved {:.1} % of the asked rate ({:.1} of {:.1} requests/s, {} of {} due ones never sent): {}",
+                schedule.share() * 100.0,
+                schedule.achieved_rps,
+                schedule.asked_rps,
+                schedule.dropped,
+                schedule.due,
+                measures.limiter.why
+            ),
+        });
+    }
+    let queued = measures
+        .run_queue_ns
+        .map(|queued_ns| queued_ns as f64 / window.length_ns().max(1) as f64);
+    if let Some(queued) = queued.filter(|&share| share > CLIENT_QUEUED_SHARE) {
+        warnings.push(Warning {
+            code: "client_waited_for_cpu".to_owned(),
+            text: format!(
+                "client threads were ready to run and had no CPU for {:.0} % of the window in all, which is in the \
+                 latencies: give them CPUs of their own (`taskset`)",
+                queued * 100.0
+            ),
+        });
+    }
+    warnings
 }
 
 /// The time of requests from their first write.
@@ -302,6 +320,41 @@ mod tests {
             tally::record(&mut histogram, value * 1_000_000);
         }
         histogram
+    }
+
+    /// Waits for a CPU are said, however well the rate was kept.
+    #[test]
+    fn waits_for_a_cpu_are_said() {
+        let window = Window {
+            start_ns: 0,
+            end_ns: 1_000_000_000,
+        };
+        let said = |run_queue_ns| {
+            let measures = LoadMeasures {
+                phases: Phases::default(),
+                schedule: Some(kept(100)),
+                live_connections: None,
+                responses_per_connection: None,
+                thread_rate_rps: None,
+                loop_lag: None,
+                run_queue_ns,
+                limiter: limiter(&seen(0.1, None), Some(&kept(100)), &times(&[1])),
+                unfinished: Unfinished::default(),
+                classes: Vec::new(),
+                hashed_bodies: 0,
+                header_field_bytes: None,
+                connects_delayed: 0,
+                search: None,
+            };
+            let warnings = warnings(&measures, window);
+            warnings
+                .into_iter()
+                .map(|warning| warning.code)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(said(Some(500_000_000)), ["client_waited_for_cpu"]);
+        assert_eq!(said(Some(10_000_000)), [""; 0]);
+        assert_eq!(said(None), [""; 0]);
     }
 
     /// Who limits a run, by what was seen.

@@ -55,7 +55,7 @@ pub(crate) fn load(config: &Config, outcome: Outcome) -> Load {
     let busiest_thread_share = busiest_share(&outcome);
     let mut measures = measures::of(config, &outcome, &tally, busiest_thread_share);
     let mut warnings = warnings(config, &outcome, &tally, busiest_thread_share);
-    warnings.extend(measures::warning(&measures));
+    warnings.extend(measures::warnings(&measures, outcome.window));
     let tls = outcome.is_tls.then(|| {
         let mut sum = TlsTally::new(0);
         for left in &outcome.left {
