@@ -104,8 +104,13 @@ impl Http1 {
     pub(crate) fn sent(&mut self, plan: &Plan, count: usize) {
         self.written += count;
         while self.unwritten > 0 {
-            let first = &self.flight[self.flight.len() - self.unwritten];
-            let length = plan.request_of(first).length;
+            let length = match &plan.mix {
+                None => plan.request.length,
+                Some(mix) => {
+                    let first = &self.flight[self.flight.len() - self.unwritten];
+                    mix.request(first.class).length
+                }
+            };
             if self.written < length {
                 break;
             }
