@@ -1,19 +1,40 @@
 //! What is asked of a load, and whether it makes sense.
 
-use std::net::IpAddr;
+mod error;
+
+use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
+use std::path::PathBuf;
 use std::time::Duration;
 
+use recording::HttpVersion;
+
+use crate::check::Check;
+use crate::http2::Http2Config;
+use crate::mix::{Mix, RequestSpec};
+use crate::proxy_protocol::ProxyProtocol;
 use crate::request::Request;
-use crate::target::{Target, UrlError};
+use crate::shape::{Shape, Stage};
+use crate::target::Target;
+use crate::tls::TlsConfig;
+
+pub use error::ConfigError;
 
 /// A load to run. [`Config::new`] gives the defaults, [`Config::validate`] says what is wrong.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// `http://host[:port]/path?query`.
+    /// `http[s]://host[:port]/path?query`.
     pub url: String,
     /// Connections kept alive at the same time.
     pub connections: u32,
+    /// Requests in flight at the same time on one connection: pipelined in HTTP/1.1.
+    pub depth: u32,
+    /// Version of HTTP; a server that speaks another one is an error.
+    pub http: HttpVersion,
+    /// What is asked of HTTP/2, where it is spoken.
+    pub http2: Http2Config,
+    /// What is asked of TLS, for `https` URLs.
+    pub tls: TlsConfig,
     /// Client threads; connections are spread over them as evenly as they go.
     pub threads: u32,
     /// When the measured window ends.
@@ -39,6 +60,24 @@ pub struct Config {
     pub source_addresses: Vec<IpAddr>,
     /// CPUs for the client threads, one each in turn; empty leaves them to the scheduler.
     pub cpus: Vec<usize>,
+    /// Requests in the proportion of their weights; empty for the one above.
+    pub requests: Vec<RequestSpec>,
+    /// Whether `{seq}` and `{random}` in path, headers and bodies are replaced in every request.
+    pub placeholders: bool,
+    /// What the body of a response has to be.
+    pub check: Check,
+    /// One body in so many is hashed, where a hash is expected.
+    pub hash_every: u64,
+    /// Connect to this Unix socket instead of the host of the URL.
+    pub unix_socket: Option<PathBuf>,
+    /// Connect to this `HOST[:PORT]` instead of the host of the URL.
+    pub connect_to: Option<String>,
+    /// Header of the PROXY protocol at the start of every connection.
+    pub proxy_protocol: Option<ProxyProtocol>,
+    /// Address that this header claims; `None` for the real one.
+    pub proxy_source: Option<SocketAddr>,
+    /// Open loop, think time and the like.
+    pub shape: Shape,
     /// Lock-step: wait for permission between warm-up and window and after the window, with
     /// nothing in flight. Needs a window by count, and no warm-up by time.
     pub barriers: bool,
@@ -64,87 +103,16 @@ pub enum Warmup {
     Requests(u64),
 }
 
-/// A load that makes no sense.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum ConfigError {
-    /// Barriers need counts.
-    #[error("barriers need a number of requests, and a warm-up by requests or none")]
-    BarriersByTime,
-    /// A CPU number that no mask can hold.
-    #[error("CPU {cpu} is out of range: CPUs are numbered from 0 to {max}")]
-    Cpu {
-        /// The number.
-        cpu: usize,
-        /// The largest one.
-        max: usize,
-    },
-    /// A header that the body decides.
-    #[error("header {name:?} follows from the body and cannot be set")]
-    FramingHeader {
-        /// Its name.
-        name: String,
-    },
-    /// A header name that is no token.
-    #[error("{name:?} is no header name: it may hold letters, digits and !#$%&'*+-.^_`|~")]
-    HeaderName {
-        /// The name.
-        name: String,
-    },
-    /// Control characters would end the header.
-    #[error("the value of header {name:?} holds control characters")]
-    HeaderValue {
-        /// Its name.
-        name: String,
-    },
-    /// A method that is no token, or that turns the connection into something else.
-    #[error("method {method:?} cannot be sent: it must be a token other than CONNECT")]
-    Method {
-        /// The method.
-        method: String,
-    },
-    /// No status would be ok.
-    #[error("no expected status: every response would be a failure")]
-    NoExpectedStatus,
-    /// A length of time outside of what can be measured.
-    #[error("{what} must be at least {min:?} and at most {max:?}, not {found:?}")]
-    OutOfRange {
-        /// Which one.
-        what: &'static str,
-        /// The shortest.
-        min: Duration,
-        /// The longest.
-        max: Duration,
-        /// What was asked.
-        found: Duration,
-    },
-    /// More threads than connections would leave threads without work.
-    #[error(
-        "{threads} threads for {connections} connections: use at most one thread per connection"
-    )]
-    TooManyThreads {
-        /// Threads.
-        threads: u32,
-        /// Connections.
-        connections: u32,
-    },
-    /// Cannot be requested.
-    #[error(transparent)]
-    Url(#[from] UrlError),
-    /// A number that must not be zero.
-    #[error("{what} must be at least 1")]
-    Zero {
-        /// Which one.
-        what: &'static str,
-    },
-}
-
 impl Config {
     /// One connection, one thread, GET, ten seconds, any status from 200 to 399.
     pub fn new(url: impl Into<String>) -> Self {
         Self {
             url: url.into(),
             connections: 1,
+            depth: 1,
+            http: HttpVersion::Http1,
+            http2: Http2Config::default(),
+            tls: TlsConfig::default(),
             threads: 1,
             stop: Stop::Duration(Duration::from_secs(10)),
             warmup: Warmup::None,
@@ -157,8 +125,26 @@ impl Config {
             slice_interval: None,
             source_addresses: Vec::new(),
             cpus: Vec::new(),
+            requests: Vec::new(),
+            placeholders: false,
+            check: Check::default(),
+            hash_every: 1,
+            unix_socket: None,
+            connect_to: None,
+            proxy_protocol: None,
+            proxy_source: None,
+            shape: Shape::default(),
             barriers: false,
         }
+    }
+
+    /// Whether each status is ok, by its number.
+    pub(crate) fn expected_table(&self) -> Box<[bool]> {
+        let is_expected = |status| {
+            let mut ranges = self.expected_statuses.iter();
+            ranges.any(|range| range.contains(&status))
+        };
+        (0..1000).map(is_expected).collect()
     }
 
     /// Says what is wrong, if anything is; [`crate::run`] asks too.
@@ -170,6 +156,7 @@ impl Config {
     pub(crate) fn checked(&self) -> Result<(Target, Request), ConfigError> {
         self.check_counts()?;
         self.check_times()?;
+        self.check_shape()?;
         if self.expected_statuses.iter().all(RangeInclusive::is_empty) {
             return Err(ConfigError::NoExpectedStatus);
         }
@@ -177,14 +164,60 @@ impl Config {
         if let Some(&cpu) = self.cpus.iter().find(|&&cpu| cpu > max) {
             return Err(ConfigError::Cpu { cpu, max });
         }
+        self.check_http2()?;
         let target = Target::parse(&self.url)?;
+        if target.is_tls && self.http == HttpVersion::Http2Upgrade {
+            return Err(ConfigError::UpgradeOverTls);
+        }
+        if let Some(to) = &self.connect_to {
+            target.elsewhere(to)?;
+        }
         let request = Request::build(self, &target)?;
+        Mix::build(self, &target)?;
         Ok((target, request))
+    }
+
+    fn check_shape(&self) -> Result<(), ConfigError> {
+        let shape = &self.shape;
+        if shape.is_open_loop() == shape.rates.is_empty() {
+            return Err(ConfigError::Rate);
+        }
+        if self.barriers && shape.is_paced() {
+            return Err(ConfigError::BarriersByRate);
+        }
+        let never_ends = |stages: &[Stage]| {
+            let by_count = matches!(self.stop, Stop::Requests(_));
+            let warmed_by_count = matches!(self.warmup, Warmup::Requests(count) if count > 0);
+            let first_is_nothing = stages.first().is_some_and(|stage| stage.from <= 0.0);
+            let last_is_nothing = stages.last().is_some_and(|stage| stage.to <= 0.0);
+            by_count && last_is_nothing || warmed_by_count && first_is_nothing
+        };
+        if never_ends(&shape.rates) || never_ends(&shape.concurrency) {
+            return Err(ConfigError::NeverEnds);
+        }
+        if let Some(rate) = shape.connection_rate
+            && !(rate > 0.0 && rate.is_finite())
+        {
+            return Err(ConfigError::ConnectionRate {
+                rate: rate.to_string(),
+            });
+        }
+        if self.unix_socket.is_some() {
+            let others = [
+                (self.connect_to.is_some(), "another address to connect to"),
+                (!self.source_addresses.is_empty(), "source addresses"),
+            ];
+            if let Some(&(_, what)) = others.iter().find(|(given, _)| *given) {
+                return Err(ConfigError::UnixSocket { what });
+            }
+        }
+        Ok(())
     }
 
     fn check_counts(&self) -> Result<(), ConfigError> {
         let counts = [
             ("the number of connections", u64::from(self.connections)),
+            ("the number of requests in flight", u64::from(self.depth)),
             ("the number of threads", u64::from(self.threads)),
             (
                 "the number of requests",
@@ -192,6 +225,10 @@ impl Config {
                     Stop::Requests(requests) => requests,
                     Stop::Duration(_) => 1,
                 },
+            ),
+            (
+                "the number of bodies of which one is hashed",
+                self.hash_every,
             ),
             (
                 "the number of requests per connection",
@@ -211,6 +248,39 @@ impl Config {
             matches!(self.stop, Stop::Duration(_)) || matches!(self.warmup, Warmup::Time(_));
         if self.barriers && by_time {
             return Err(ConfigError::BarriersByTime);
+        }
+        Ok(())
+    }
+
+    fn check_http2(&self) -> Result<(), ConfigError> {
+        let Http2Config {
+            stream_window,
+            connection_window,
+            header_table,
+        } = self.http2;
+        for (what, found, min, max) in [
+            ("the window of a stream", stream_window, 1, WINDOW_MAX),
+            (
+                "the window of a connection",
+                connection_window,
+                65_535,
+                WINDOW_MAX,
+            ),
+            (
+                "the table of header fields",
+                header_table,
+                0,
+                TABLE_BYTES_MAX,
+            ),
+        ] {
+            if !(min..=max).contains(&found) {
+                return Err(ConfigError::Http2Size {
+                    what,
+                    min,
+                    max,
+                    found,
+                });
+            }
         }
         Ok(())
     }
@@ -242,6 +312,10 @@ impl Config {
     }
 }
 
+/// The largest one that HTTP/2 can say.
+const WINDOW_MAX: u32 = (1 << 31) - 1;
+/// A table costs memory on every connection.
+const TABLE_BYTES_MAX: u32 = 1024 * 1024;
 /// Shorter slices would cost more than they show: each merges a histogram per thread.
 const SLICE_MIN: Duration = Duration::from_millis(10);
 /// Thirty days keep every sum of nanoseconds far from the end of 64 bits.
@@ -283,8 +357,29 @@ mod tests {
             "the slice interval must be",
         );
         check(|c| c.barriers = true, "barriers need");
+        let stages = |text| Stage::parse_all(text).unwrap();
+        check(
+            |c| {
+                c.stop = Stop::Requests(1);
+                c.shape.concurrency = stages("5:1s,0:1s");
+            },
+            "never reached",
+        );
+        check(
+            |c| {
+                c.warmup = Warmup::Requests(1);
+                c.shape.concurrency = stages("0-5:1s");
+            },
+            "never reached",
+        );
+        check(|c| c.shape.rates = stages("5"), "an open loop needs a rate");
+        check(
+            |c| c.shape.connection_rate = Some(f64::NAN),
+            "must be more than 0",
+        );
+        check(|c| c.hash_every = 0, "is hashed must be at least 1");
         check(|c| c.cpus = vec![1 << 20], "out of range");
         check(|c| c.expected_statuses.clear(), "no expected status");
-        check(|c| c.url = "https://h/".into(), "TLS is not implemented");
+        check(|c| c.url = "gopher://h/".into(), "is not supported");
     }
 }

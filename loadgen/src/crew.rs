@@ -10,13 +10,13 @@ use rustix::io::Errno;
 use crate::error::LoadError;
 use crate::limits;
 use crate::orders::{Mailbox, Notice, Order};
+use crate::plan::Plan;
 use crate::schedule::connections_of_thread;
-use crate::timeline::Bins;
-use crate::worker::{Plan, Worker};
+use crate::worker::{Left, Worker};
 
 /// The running client threads; dropping it ends them.
 pub(crate) struct Crew {
-    threads: Vec<(Arc<Mailbox>, JoinHandle<Option<Bins>>)>,
+    threads: Vec<(Arc<Mailbox>, JoinHandle<Option<Left>>)>,
 }
 
 impl Crew {
@@ -38,6 +38,7 @@ impl Crew {
                 mailbox: Arc::clone(&mailbox),
                 notices: notices.clone(),
                 connections: connections_of_thread(connections, threads, thread),
+                thread,
                 cpu: cpus.get(thread as usize % cpus.len().max(1)).copied(),
             };
             let handle = std::thread::Builder::new()
@@ -59,13 +60,13 @@ impl Crew {
         }
     }
 
-    /// Ends the threads and returns their completions over time.
-    pub(crate) fn leave(mut self) -> Vec<Bins> {
+    /// Ends the threads and returns what they leave.
+    pub(crate) fn leave(mut self) -> Vec<Left> {
         self.order(|| Order::Leave);
         self.threads
             .drain(..)
             .filter_map(|(_, thread)| match thread.join() {
-                Ok(bins) => bins,
+                Ok(left) => left,
                 Err(panic) => std::panic::resume_unwind(panic),
             })
             .collect()
@@ -96,22 +97,31 @@ struct Job {
     mailbox: Arc<Mailbox>,
     notices: Sender<Notice>,
     connections: u32,
+    thread: u32,
     cpu: Option<usize>,
 }
 
 impl Job {
     /// The life of a client thread.
-    fn run(self) -> Option<Bins> {
+    fn run(self) -> Option<Left> {
         let alarm = Alarm(self.notices.clone());
         let notices = self.notices.clone();
         let result = self
             .cpu
             .map_or(Ok(()), limits::pin_thread)
-            .and_then(|()| Worker::new(self.plan, self.mailbox, self.notices, self.connections))
+            .and_then(|()| {
+                Worker::new(
+                    self.plan,
+                    self.mailbox,
+                    self.notices,
+                    self.connections,
+                    self.thread,
+                )
+            })
             .and_then(Worker::run);
         drop(alarm);
         match result {
-            Ok(bins) => bins,
+            Ok(left) => Some(left),
             Err(error) => {
                 // The receiver is gone when the run has failed elsewhere.
                 let _gone = notices.send(Notice::Failed(error));

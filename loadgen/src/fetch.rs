@@ -5,9 +5,15 @@ use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
+use recording::HttpVersion;
+use rustls::{ClientConnection, StreamOwned};
+
 use crate::config::{Config, ConfigError};
 use crate::error::list;
 use crate::http1::{EndOfInput, Event, Framing, HeadCache, ProtocolViolation, ResponseParser};
+use crate::plan::alpn;
+use crate::target::Target;
+use crate::tls::{Settings, TlsError};
 
 /// A response.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,6 +81,9 @@ pub enum FetchError {
         /// The kernel's answer.
         reason: std::io::Error,
     },
+    /// A session that cannot even begin.
+    #[error("TLS cannot begin: {0}")]
+    Handshake(rustls::Error),
     /// The response breaks the protocol.
     #[error("the server broke the protocol: {0}")]
     Protocol(#[from] ProtocolViolation),
@@ -86,6 +95,9 @@ pub enum FetchError {
         /// The resolver's answer.
         reason: std::io::Error,
     },
+    /// TLS cannot be set up.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// No complete response in time.
     #[error("no complete response within {} s", TIMEOUT.as_secs())]
     Timeout,
@@ -96,16 +108,22 @@ pub enum FetchError {
 pub fn fetch(url: &str, headers: &[(String, String)]) -> Result<Fetched, FetchError> {
     let mut config = Config::new(url);
     config.headers = headers.to_vec();
+    fetch_with(&config)
+}
+
+/// Makes one request of a load, as [`fetch`] does, over HTTP/1.1 whatever the load speaks.
+pub fn fetch_with(config: &Config) -> Result<Fetched, FetchError> {
     let (target, request) = config.checked()?;
     let addresses = target.resolve().map_err(|reason| FetchError::Resolve {
         host: target.host.clone(),
         reason,
     })?;
     let deadline = Instant::now() + TIMEOUT;
-    let mut stream = connect(&addresses, deadline)?;
+    let mut stream = Wire::new(connect(&addresses, deadline)?, config, &target)?;
     stream
+        .socket()
         .set_write_timeout(Some(TIMEOUT))
-        .and_then(|()| stream.write_all(&request.bytes))
+        .and_then(|()| stream.write_all(&request.bytes[..request.length]))
         .map_err(|reason| FetchError::Io {
             what: "writing the request",
             reason,
@@ -140,9 +158,10 @@ fn connect(addresses: &[SocketAddr], deadline: Instant) -> Result<TcpStream, Fet
     })
 }
 
-fn read(stream: &mut TcpStream, buffer: &mut [u8], deadline: Instant) -> Result<usize, FetchError> {
+fn read(stream: &mut Wire, buffer: &mut [u8], deadline: Instant) -> Result<usize, FetchError> {
     loop {
         let result = stream
+            .socket()
             .set_read_timeout(Some(left(deadline)?))
             .and_then(|()| stream.read(buffer));
         match result {
@@ -167,6 +186,48 @@ fn left(deadline: Instant) -> Result<Duration, FetchError> {
         Err(FetchError::Timeout)
     } else {
         Ok(left)
+    }
+}
+
+/// What carries the request: a socket, in clear or under TLS.
+enum Wire {
+    Plain(TcpStream),
+    Tls(Box<StreamOwned<ClientConnection, TcpStream>>),
+}
+
+impl Wire {
+    fn new(socket: TcpStream, config: &Config, target: &Target) -> Result<Self, FetchError> {
+        if !target.is_tls {
+            return Ok(Self::Plain(socket));
+        }
+        let settings = Settings::new(&config.tls, &target.host, alpn(HttpVersion::Http1))?;
+        let connection = settings.connection().map_err(FetchError::Handshake)?;
+        Ok(Self::Tls(Box::new(StreamOwned::new(connection, socket))))
+    }
+
+    fn socket(&self) -> &TcpStream {
+        match self {
+            Self::Plain(socket) => socket,
+            Self::Tls(stream) => &stream.sock,
+        }
+    }
+
+    fn write_all(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+        match self {
+            Self::Plain(socket) => socket.write_all(bytes),
+            Self::Tls(stream) => stream.write_all(bytes),
+        }
+    }
+
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        match self {
+            Self::Plain(socket) => socket.read(buffer),
+            Self::Tls(stream) => match stream.read(buffer) {
+                // Most servers do not say goodbye; the length of the body tells whether it is whole.
+                Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(0),
+                result => result,
+            },
+        }
     }
 }
 

@@ -1,16 +1,23 @@
 //! Limits of the operating system, checked before anything is opened.
 
+use std::net::{IpAddr, UdpSocket};
+
+use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use crate::error::LoadError;
 
-/// Makes room for the descriptors of a load: raises the soft limit, or says which limit forbids it.
-pub(crate) fn ensure_descriptors(connections: u32, threads: u32) -> Result<(), LoadError> {
+/// Makes room for the descriptors of a load: raises the soft limit and returns it as it was and as it
+/// is, or says which limit forbids it.
+pub(crate) fn ensure_descriptors(
+    connections: u32,
+    threads: u32,
+) -> Result<Option<(u64, u64)>, LoadError> {
     let needed = u64::from(connections) + u64::from(threads) * PER_THREAD + open_descriptors();
     let limit = getrlimit(Resource::Nofile);
     match raised(limit.current, limit.maximum, needed) {
-        Raise::Enough => Ok(()),
+        Raise::Enough => Ok(None),
         Raise::To(soft) => {
             let wanted = Rlimit {
                 current: Some(soft),
@@ -19,12 +26,24 @@ pub(crate) fn ensure_descriptors(connections: u32, threads: u32) -> Result<(), L
             setrlimit(Resource::Nofile, wanted).map_err(|errno| LoadError::Os {
                 call: "setrlimit(RLIMIT_NOFILE)",
                 errno,
-            })
+            })?;
+            Ok(limit.current.map(|before| (before, soft)))
         }
         Raise::Impossible { hard } => Err(LoadError::FileLimit {
             connections,
             needed,
             hard,
+        }),
+    }
+}
+
+/// Says whether connections can begin at an address.
+pub(crate) fn check_source(address: IpAddr) -> Result<(), LoadError> {
+    match UdpSocket::bind((address, 0)) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(LoadError::Source {
+            address,
+            errno: Errno::from_io_error(&error).unwrap_or(Errno::ADDRNOTAVAIL),
         }),
     }
 }

@@ -8,9 +8,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use hdrhistogram::Histogram;
 use recording::CpuTime;
 use rustix::event::{EventfdFlags, eventfd};
-use rustix::io::Errno;
 
-use crate::error::LoadError;
+use crate::error::{LoadError, OpenFailure};
+use crate::observed::Observed;
 use crate::schedule::Budget;
 use crate::tally::Tally;
 
@@ -43,11 +43,16 @@ pub(crate) enum Order {
 /// What the coordinating thread is told.
 pub(crate) enum Notice {
     /// All connections of a thread are open or have failed once.
-    Opened { open: u32, failed: Option<Errno> },
+    Opened {
+        open: u32,
+        failed: Option<OpenFailure>,
+    },
     /// A slice of a thread has ended.
     Slice(Box<SliceCounts>),
     /// A leg of a thread has ended.
     LegDone(Box<LegCounts>),
+    /// What was in flight at the end of the window has ended, or was given up.
+    Drained(Drained),
     /// An order to halt was obeyed.
     Halted,
     /// Nothing can be sent any more.
@@ -80,8 +85,17 @@ pub(crate) struct LegCounts {
     pub(crate) cpu: CpuTime,
     /// When the leg ended for this thread.
     pub(crate) ended_ns: u64,
-    /// Age of the oldest request in flight at the end.
-    pub(crate) oldest_unfinished_ns: Option<u64>,
+    /// What the thread saw beside.
+    pub(crate) observed: Observed,
+}
+
+/// What became of the requests in flight at the end of the window.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Drained {
+    /// Answered as expected.
+    pub(crate) ok: u64,
+    /// Failed.
+    pub(crate) failed: u64,
 }
 
 /// The orders of one thread, with the descriptor that wakes it.

@@ -3,27 +3,39 @@
 use std::time::Duration;
 
 use recording::FailureClass;
-use recording::{CpuTime, LatencyHistogram, Load, LoadPlan, LoadSlice, Timeline, Warning, Window};
-use rustix::io::Errno;
+use recording::{
+    CpuTime, HttpVersion, LatencyHistogram, Load, LoadPlan, LoadSlice, Timeline, TlsPlan, Warning,
+    Window,
+};
 
 use crate::config::{Config, Stop, Warmup};
-use crate::orders::LegCounts;
+use crate::error::OpenFailure;
+use crate::measures;
+use crate::orders::{Drained, LegCounts};
 use crate::redact;
 use crate::tally::Tally;
 use crate::timeline::Bins;
+use crate::tls::TlsTally;
+use crate::worker::Left;
 
 /// What a run left behind.
 #[derive(Debug)]
 pub(crate) struct Outcome {
+    pub(crate) is_tls: bool,
     pub(crate) window: Window,
     pub(crate) legs: Vec<LegCounts>,
     pub(crate) slices: Vec<LoadSlice>,
-    pub(crate) bins: Vec<Bins>,
+    /// What the threads know of the whole run.
+    pub(crate) left: Vec<Left>,
     pub(crate) ended_early: Option<String>,
     /// Connections that were open at the start.
     pub(crate) open: u32,
-    /// Why another one was not.
-    pub(crate) open_failure: Option<Errno>,
+    /// Why another one was not open.
+    pub(crate) open_failure: Option<OpenFailure>,
+    /// What became of what was in flight at the end of the window.
+    pub(crate) drained: Drained,
+    /// The soft limit on open files, before and after it was raised for the run.
+    pub(crate) raised: Option<(u64, u64)>,
 }
 
 /// Puts the result together.
@@ -41,10 +53,28 @@ pub(crate) fn load(config: &Config, outcome: Outcome) -> Load {
         .failed
         .sort_by(|a, b| (a.class, &a.phase).cmp(&(b.class, &b.phase)));
     let busiest_thread_share = busiest_share(&outcome);
-    let warnings = warnings(config, &outcome, &tally, busiest_thread_share);
+    let mut measures = measures::of(config, &outcome, &tally, busiest_thread_share);
+    let mut warnings = warnings(config, &outcome, &tally, busiest_thread_share);
+    warnings.extend(measures::warnings(&measures, outcome.window));
+    let tls = outcome.is_tls.then(|| {
+        let mut sum = TlsTally::new(0);
+        for left in &outcome.left {
+            sum.merge(&left.tls);
+        }
+        sum.report(tally.clear)
+    });
+    if tls.is_none() {
+        measures.phases.open = None;
+    }
+    measures.phases.tls = tls.as_ref().and_then(|tls| tls.handshake_time.clone());
+    let bins = outcome
+        .left
+        .into_iter()
+        .filter_map(|left| left.bins)
+        .collect();
     Load {
         url: redact::url(&config.url),
-        plan: plan(config),
+        plan: plan(config, outcome.is_tls),
         window: outcome.window,
         statuses: tally.statuses(),
         latency: LatencyHistogram::from_hdr(&tally.latency),
@@ -53,22 +83,31 @@ pub(crate) fn load(config: &Config, outcome: Outcome) -> Load {
         connections: tally.connections,
         interim_responses: tally.interim,
         traffic: tally.traffic,
+        tls,
+        http2: (config.http != HttpVersion::Http1).then_some(tally.http2),
         client_cpu,
         busiest_thread_share,
         slices: outcome.slices,
-        timeline: Bins::merge(outcome.bins).unwrap_or(Timeline {
+        timeline: Bins::merge(bins).unwrap_or(Timeline {
             start_ns: outcome.window.start_ns,
             ..Timeline::default()
         }),
         ended_early: outcome.ended_early,
         warnings,
+        measures: Some(Box::new(measures)),
     }
 }
 
-fn plan(config: &Config) -> LoadPlan {
+fn plan(config: &Config, is_tls: bool) -> LoadPlan {
     let ns = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
     LoadPlan {
         connections: config.connections,
+        depth: config.depth,
+        http: config.http,
+        tls: is_tls.then(|| TlsPlan {
+            verified: config.tls.verify,
+            resumed_percent: config.tls.resumption.percent(),
+        }),
         threads: config.threads,
         requests: match config.stop {
             Stop::Requests(requests) => Some(requests),
@@ -94,6 +133,7 @@ fn plan(config: &Config) -> LoadPlan {
             .iter()
             .map(|(name, value)| (name.clone(), redact::header_value(name, value)))
             .collect(),
+        shape: config.shape.stored(config.timeout),
     }
 }
 
@@ -120,11 +160,18 @@ fn warnings(config: &Config, outcome: &Outcome, tally: &Tally, busiest: f64) -> 
             text,
         });
     };
+    if let Some((before, after)) = outcome.raised {
+        let text = format!(
+            "the limit on open files of this process was raised from {before} to {after} (`ulimit -n`) for {} connections",
+            config.connections
+        );
+        warn("file_limit_raised", text);
+    }
     if outcome.open < config.connections
-        && let Some(errno) = outcome.open_failure
+        && let Some(failure) = &outcome.open_failure
     {
         let text = format!(
-            "only {} of {} connections could be opened at the start ({errno}); the others were tried again later",
+            "only {} of {} connections could be opened at the start ({failure}); the others were tried again later",
             outcome.open, config.connections
         );
         warn("connections_missing", text);
@@ -171,7 +218,8 @@ fn warnings(config: &Config, outcome: &Outcome, tally: &Tally, busiest: f64) -> 
     let oldest_ns = outcome
         .legs
         .iter()
-        .filter_map(|leg| leg.oldest_unfinished_ns)
+        .filter(|leg| !leg.observed.ages.is_empty())
+        .map(|leg| leg.observed.ages.max())
         .max();
     if let Some(oldest_ns) = oldest_ns.filter(|&oldest_ns| oldest_ns > slowest_ok_ns) {
         let text = format!(

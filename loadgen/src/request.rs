@@ -1,18 +1,35 @@
 //! The bytes of a request, made once and sent again and again.
 
+use recording::HttpVersion;
+
+use crate::check::Check;
 use crate::config::{Config, ConfigError};
+use crate::http2::{Http2Request, upgrade_headers};
+use crate::placeholder::{self, Patch};
 use crate::target::Target;
 
 /// A request, ready to be written.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
-    /// Head and body.
+    /// Head and body, as often as one write can use them: see [`Config::depth`].
     pub(crate) bytes: Vec<u8>,
+    /// Bytes of head and body, once.
+    pub(crate) length: usize,
     /// Whether the method is HEAD, whose responses have no body.
     pub(crate) is_head: bool,
     /// Whether sending it twice is the same as sending it once (RFC 9110, section 9.2.2), so that
     /// it can be sent again when nobody knows whether it arrived.
     pub(crate) is_idempotent: bool,
+    /// What varies in its bytes.
+    pub(crate) patches: Vec<Patch>,
+    /// Statuses that are ok, where they are not those of the plan.
+    pub(crate) expected: Option<Box<[bool]>>,
+    /// What the body of its response has to be.
+    pub(crate) check: Check,
+    /// The same request for HTTP/2, where that is spoken.
+    pub(crate) http2: Option<Http2Request>,
+    /// The same request with the wish to change to HTTP/2, where that is asked for.
+    pub(crate) upgrade: Option<Box<Self>>,
 }
 
 impl Request {
@@ -24,39 +41,142 @@ impl Request {
                 method: method.to_owned(),
             });
         }
-        let mut bytes = format!("{method} {} HTTP/1.1\r\n", target.path_and_query).into_bytes();
-        let mut add = |name: &str, value: &str| {
-            bytes.extend_from_slice(format!("{name}: {value}\r\n").as_bytes());
+        let varying = |bytes: &[u8]| {
+            if config.placeholders {
+                placeholder::cut(bytes)
+            } else {
+                (bytes.to_vec(), Vec::new())
+            }
         };
-        let given = |name: &str| {
-            config
-                .headers
-                .iter()
-                .any(|(n, _)| n.eq_ignore_ascii_case(name))
+        let body = config.body.as_deref().map(varying);
+        let length = body.as_ref().map(|(body, _)| body.len());
+        let head = head(config, target, length)?;
+        let (mut bytes, mut patches) = varying(head.as_bytes());
+        if let Some((body, inside)) = body {
+            patches.extend(inside.into_iter().map(|patch| patch.moved(bytes.len())));
+            bytes.extend_from_slice(&body);
+        }
+        let length = bytes.len();
+        let copies = if patches.is_empty() {
+            (BURST_BYTES_MAX / length).clamp(1, config.depth as usize)
+        } else {
+            1
         };
-        if !given("host") {
-            add("Host", &target.authority);
-        }
-        if !given("user-agent") {
-            add("User-Agent", USER_AGENT);
-        }
-        for (name, value) in &config.headers {
-            check_header(name, value)?;
-            add(name, value);
-        }
-        match &config.body {
-            Some(body) => add("Content-Length", &body.len().to_string()),
-            None if EXPECTS_BODY.contains(&method) => add("Content-Length", "0"),
-            None => {}
-        }
-        bytes.extend_from_slice(b"\r\n");
-        bytes.extend_from_slice(config.body.as_deref().unwrap_or_default());
         Ok(Self {
-            bytes,
+            bytes: bytes.repeat(copies),
+            length,
             is_head: method == "HEAD",
             is_idempotent: IDEMPOTENT.contains(&method),
+            patches,
+            expected: None,
+            check: config.check.clone(),
+            http2: http2(config, target)?,
+            upgrade: upgrade(config, target)?,
         })
     }
+
+    /// Adds the bytes of request `number`.
+    pub(crate) fn write(&self, number: u64, seed: u64, to: &mut Vec<u8>) {
+        let start = to.len();
+        to.extend_from_slice(&self.bytes[..self.length]);
+        for (place, patch) in (0..).zip(&self.patches) {
+            patch.write(&mut to[start..], number, place, seed);
+        }
+    }
+}
+
+/// The request for HTTP/2, where that is spoken.
+fn http2(config: &Config, target: &Target) -> Result<Option<Http2Request>, ConfigError> {
+    if config.http == HttpVersion::Http1 {
+        return Ok(None);
+    }
+    let named = |wanted: &str| {
+        let mut headers = config.headers.iter();
+        headers.find(|(name, _)| name.eq_ignore_ascii_case(wanted))
+    };
+    let authority = named("host").map_or(&target.authority, |(_, value)| value);
+    let scheme = if target.is_tls { "https" } else { "http" };
+    let mut fields: Vec<(String, String)> = Vec::new();
+    let mut add = |name: &str, value: &str| fields.push((name.to_owned(), value.to_owned()));
+    add(":method", &config.method);
+    add(":scheme", scheme);
+    add(":authority", authority);
+    add(":path", &target.path_and_query);
+    if named("user-agent").is_none() {
+        add("user-agent", USER_AGENT);
+    }
+    for (name, value) in &config.headers {
+        let name = name.to_ascii_lowercase();
+        if CONNECTION_HEADERS.contains(&&*name) {
+            return Err(ConfigError::ConnectionHeader { name });
+        }
+        if name != "host" {
+            add(&name, value.trim());
+        }
+    }
+    let body = config.body.as_deref();
+    match body {
+        Some(body) => {
+            let length = if config.placeholders {
+                placeholder::cut(body).0.len()
+            } else {
+                body.len()
+            };
+            add("content-length", &length.to_string());
+        }
+        None if EXPECTS_BODY.contains(&config.method.as_str()) => add("content-length", "0"),
+        None => {}
+    }
+    let body = body.unwrap_or_default();
+    Ok(Some(Http2Request::build(
+        &fields,
+        body,
+        config.placeholders,
+    )))
+}
+
+/// The request that asks to change to HTTP/2, where that is asked for.
+fn upgrade(config: &Config, target: &Target) -> Result<Option<Box<Request>>, ConfigError> {
+    if config.http != HttpVersion::Http2Upgrade {
+        return Ok(None);
+    }
+    let mut asking = config.clone();
+    asking.http = HttpVersion::Http1;
+    asking.depth = 1;
+    asking.headers.extend(upgrade_headers(&config.http2));
+    Ok(Some(Box::new(Request::build(&asking, target)?)))
+}
+
+/// The head, its empty line included.
+fn head(config: &Config, target: &Target, body: Option<usize>) -> Result<String, ConfigError> {
+    let method = config.method.as_str();
+    let mut head = format!("{method} {} HTTP/1.1\r\n", target.path_and_query);
+    let mut add = |name: &str, value: &str| {
+        for part in [name, ": ", value, "\r\n"] {
+            head.push_str(part);
+        }
+    };
+    let given = |name: &str| {
+        let mut headers = config.headers.iter();
+        headers.any(|(known, _)| known.eq_ignore_ascii_case(name))
+    };
+    if !given("host") {
+        add("Host", &target.authority);
+    }
+    if !given("user-agent") {
+        add("User-Agent", USER_AGENT);
+    }
+    for (name, value) in &config.headers {
+        check_header(name, value)?;
+        add(name, value);
+    }
+    match body {
+        Some(length) => add("Content-Length", &length.to_string()),
+        None if EXPECTS_BODY.contains(&method) => add("Content-Length", "0"),
+        None => {}
+    }
+    head.push_str("\r\n");
+    Ok(head)
 }
 
 fn check_header(name: &str, value: &str) -> Result<(), ConfigError> {
@@ -88,6 +208,16 @@ fn is_token(text: &str) -> bool {
 const USER_AGENT: &str = concat!("whyfast/", env!("CARGO_PKG_VERSION"));
 /// Methods whose request without a body still needs a length (RFC 9110, section 8.6).
 const EXPECTS_BODY: [&str; 3] = ["PATCH", "POST", "PUT"];
+/// Headers of HTTP/1.1 that say how a connection goes on (RFC 9113, section 8.2.2).
+const CONNECTION_HEADERS: [&str; 5] = [
+    "connection",
+    "keep-alive",
+    "proxy-connection",
+    "transfer-encoding",
+    "upgrade",
+];
+/// Pipelined requests that one write carries, bytes: what a socket takes at once by default.
+const BURST_BYTES_MAX: usize = 16 * 1024;
 const IDEMPOTENT: [&str; 6] = ["DELETE", "GET", "HEAD", "OPTIONS", "PUT", "TRACE"];
 
 #[cfg(test)]

@@ -7,33 +7,27 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
 use recording::{Load, LoadPhase, LoadSlice, Window};
-use rustix::io::Errno;
 
 use crate::clock;
-use crate::config::{Config, Stop, Warmup};
+use crate::config::{Config, ConfigError, Stop, Warmup};
 use crate::control::{Control, StopHandle};
 use crate::crew::Crew;
-use crate::error::LoadError;
+use crate::error::{LoadError, OpenFailure};
 use crate::limits;
-use crate::orders::{Leg, LegCounts, Notice, Order};
+use crate::mix::Mix;
+use crate::orders::{Drained, Leg, LegCounts, Notice, Order};
 use crate::outcome::{self, Outcome};
+use crate::plan::{Plan, alpn};
 use crate::schedule::Budget;
 use crate::slices::SliceBoard;
-use crate::target::Target;
-use crate::worker::Plan;
+use crate::target::{Address, Target};
+use crate::tls::Settings;
 
 /// Runs a load. Failures of requests are part of the result; an error means that there is none.
 pub fn run(config: &Config, control: &mut dyn Control) -> Result<Load, LoadError> {
-    let (target, request) = config.checked()?;
-    limits::ensure_descriptors(config.connections, config.threads)?;
-    let plan = Arc::new(Plan {
-        request,
-        addresses: addresses(config, &target)?,
-        sources: config.source_addresses.clone(),
-        timeout_ns: nanoseconds(config.timeout),
-        requests_per_connection: config.requests_per_connection.unwrap_or(u64::MAX),
-        expected: expected(config),
-    });
+    let (plan, is_tls) = plan(config)?;
+    let raised = limits::ensure_descriptors(config.connections, config.threads)?;
+    let plan = Arc::new(plan);
     let (sender, notices) = channel();
     control.started(StopHandle::new(sender.clone()));
     let crew = Crew::start(
@@ -58,6 +52,8 @@ pub fn run(config: &Config, control: &mut dyn Control) -> Result<Load, LoadError
         open: 0,
         open_failure: None,
         ended_early: None,
+        drained: Drained::default(),
+        drained_threads: 0,
     };
     let window = conductor.conduct()?;
     let Conductor {
@@ -66,19 +62,48 @@ pub fn run(config: &Config, control: &mut dyn Control) -> Result<Load, LoadError
         ended_early,
         open,
         open_failure,
+        drained,
         ..
     } = conductor;
-    let bins = crew.leave();
+    let left = crew.leave();
     let outcome = Outcome {
+        is_tls,
         window,
         legs,
         slices,
-        bins,
+        left,
         ended_early,
         open,
         open_failure,
+        drained,
+        raised,
     };
     Ok(outcome::load(config, outcome))
+}
+
+/// What the threads do, and whether over TLS.
+pub(crate) fn plan(config: &Config) -> Result<(Plan, bool), LoadError> {
+    let (target, request) = config.checked()?;
+    let plan = Plan {
+        request,
+        mix: Mix::build(config, &target)?,
+        tls: tls(config, &target)?,
+        http: config.http,
+        http2: config.http2,
+        depth: config.depth,
+        addresses: addresses(config, &target)?,
+        sources: config.source_addresses.clone(),
+        timeout_ns: nanoseconds(config.timeout),
+        requests_per_connection: config.requests_per_connection.unwrap_or(u64::MAX),
+        expected: config.expected_table(),
+        hash_every: config.hash_every,
+        proxy: config
+            .proxy_protocol
+            .map(|version| (version, config.proxy_source)),
+        threads: config.threads,
+        shape: config.shape.clone(),
+    };
+    Ok((plan, target.is_tls))
 }
 
 /// What the coordinating thread knows.
@@ -98,8 +123,11 @@ struct Conductor<'a> {
     opened: u32,
     /// Connections that were open at the start.
     open: u32,
-    open_failure: Option<Errno>,
+    open_failure: Option<OpenFailure>,
     ended_early: Option<String>,
+    drained: Drained,
+    /// Threads that have nothing in flight any more.
+    drained_threads: u32,
 }
 
 impl Conductor<'_> {
@@ -133,6 +161,9 @@ impl Conductor<'_> {
         }
         self.control
             .phase(LoadPhase::Drain, end_ns, self.config.barriers);
+        if self.config.shape.drain {
+            self.wait_for(|conductor| conductor.drained_threads == threads)?;
+        }
         Ok(Window { start_ns, end_ns })
     }
 
@@ -143,9 +174,11 @@ impl Conductor<'_> {
         if self.is_stopped()? {
             return Ok(ControlFlow::Break(()));
         }
-        if let (0, Some(errno)) = (self.open, self.open_failure) {
+        if self.open == 0
+            && let Some(failure) = self.open_failure.take()
+        {
             let addresses = self.plan.addresses.clone();
-            return Err(LoadError::Unreachable { addresses, errno });
+            return Err(failure.into_error(addresses));
         }
         self.control.ready(clock::now_ns());
         if self.is_stopped()? {
@@ -290,7 +323,9 @@ impl Conductor<'_> {
             Notice::Opened { open, failed } => {
                 self.opened += 1;
                 self.open += open;
-                self.open_failure = self.open_failure.or(failed);
+                if self.open_failure.is_none() {
+                    self.open_failure = failed;
+                }
             }
             Notice::Slice(counts) => {
                 self.board.add(&counts);
@@ -302,6 +337,11 @@ impl Conductor<'_> {
                 self.legs.push(*leg);
             }
             Notice::LegDone(_) => self.warmed += 1,
+            Notice::Drained(drained) => {
+                self.drained.ok += drained.ok;
+                self.drained.failed += drained.failed;
+                self.drained_threads += 1;
+            }
             Notice::Halted => self.halted += 1,
             Notice::GaveUp { why } | Notice::Stop { why } => {
                 if self.ended_early.is_none() {
@@ -327,13 +367,25 @@ impl Conductor<'_> {
     }
 }
 
-/// The addresses of the target that can be reached from the asked source addresses.
-fn addresses(config: &Config, target: &Target) -> Result<Vec<SocketAddr>, LoadError> {
+/// Where connections go, as far as it can be reached from the asked source addresses.
+fn addresses(config: &Config, target: &Target) -> Result<Vec<Address>, LoadError> {
+    if let Some(path) = &config.unix_socket {
+        return Ok(vec![Address::Unix(path.clone())]);
+    }
+    let elsewhere = config
+        .connect_to
+        .as_ref()
+        .map(|to| target.elsewhere(to).map_err(ConfigError::from))
+        .transpose()?;
+    let target = elsewhere.as_ref().unwrap_or(target);
     let mut addresses = target.resolve().map_err(|reason| LoadError::Resolve {
         host: target.host.clone(),
         reason,
     })?;
     let sources = &config.source_addresses;
+    for &source in sources {
+        limits::check_source(source)?;
+    }
     let has_source = |address: &SocketAddr| {
         sources.is_empty()
             || sources
@@ -342,20 +394,19 @@ fn addresses(config: &Config, target: &Target) -> Result<Vec<SocketAddr>, LoadEr
     };
     if addresses.iter().any(has_source) {
         addresses.retain(has_source);
-        Ok(addresses)
+        Ok(addresses.into_iter().map(Address::Inet).collect())
     } else {
         Err(LoadError::SourceFamily { addresses })
     }
 }
 
-fn expected(config: &Config) -> Box<[bool]> {
-    let is_expected = |status| {
-        config
-            .expected_statuses
-            .iter()
-            .any(|range| range.contains(&status))
-    };
-    (0..1000).map(is_expected).collect()
+/// The settings of TLS for an `https` URL.
+fn tls(config: &Config, target: &Target) -> Result<Option<Settings>, LoadError> {
+    if !target.is_tls {
+        return Ok(None);
+    }
+    let settings = Settings::new(&config.tls, &target.host, alpn(config.http))?;
+    Ok(Some(settings))
 }
 
 fn nanoseconds(duration: Duration) -> u64 {

@@ -1,16 +1,19 @@
-//! When the next request may be sent: a closed loop, limited by a count or by time.
+//! How many requests may be sent, by a count or by time, and the number of each.
 //!
-//! Apart from connections and protocols: a schedule only says "one more" or "no more".
+//! Apart from connections and protocols: a schedule only says "one more" or "no more". When one is
+//! due is the business of a `pacer`.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The requests of one phase, shared by all threads.
 #[derive(Debug)]
 pub(crate) struct Budget {
-    /// Requests that no thread has claimed; unlimited phases never look at it.
-    left: AtomicU64,
-    limited: bool,
+    /// Requests that a thread has claimed.
+    claimed: AtomicU64,
+    /// Requests that may be claimed; `None` for as many as fit into the time.
+    limit: Option<u64>,
     threads: u64,
 }
 
@@ -18,8 +21,8 @@ impl Budget {
     /// Exactly `requests`, spread over `threads` as they ask.
     pub(crate) fn exactly(requests: u64, threads: u32) -> Self {
         Self {
-            left: AtomicU64::new(requests),
-            limited: true,
+            claimed: AtomicU64::new(0),
+            limit: Some(requests),
             threads: u64::from(threads.max(1)),
         }
     }
@@ -27,22 +30,29 @@ impl Budget {
     /// As many as fit into the time.
     pub(crate) fn unlimited() -> Self {
         Self {
-            left: AtomicU64::new(0),
-            limited: false,
+            claimed: AtomicU64::new(0),
+            limit: None,
             threads: 1,
         }
     }
 
-    /// Moves some requests to one thread: large shares while there are many, so that the counter
-    /// is not fought over, single ones at the end, so that no thread sits on what another could
-    /// send.
-    fn claim(&self) -> u64 {
-        let share = |left: u64| (left / (4 * self.threads)).clamp(1, SHARE_MAX).min(left);
-        self.left
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
-                Some(left - share(left))
+    /// Moves some requests to one thread and returns their numbers: large shares while there are
+    /// many, so that the counter is not fought over, single ones at the end, so that no thread sits
+    /// on what another could send.
+    fn claim(&self) -> Range<u64> {
+        let Some(limit) = self.limit else {
+            let first = self.claimed.fetch_add(SHARE_MAX, Ordering::Relaxed);
+            return first..first + SHARE_MAX;
+        };
+        let share = |claimed: u64| {
+            let left = limit - claimed;
+            (left / (4 * self.threads)).clamp(1, SHARE_MAX).min(left)
+        };
+        self.claimed
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |claimed| {
+                Some(claimed + share(claimed))
             })
-            .map_or(0, share)
+            .map_or(0..0, |first| first..first + share(first))
     }
 }
 
@@ -50,34 +60,28 @@ impl Budget {
 #[derive(Debug)]
 pub(crate) struct Claims {
     budget: Arc<Budget>,
-    held: u64,
+    held: Range<u64>,
 }
 
 impl Claims {
     /// Holds nothing yet.
     pub(crate) fn new(budget: Arc<Budget>) -> Self {
-        Self { budget, held: 0 }
+        Self { budget, held: 0..0 }
     }
 
-    /// Whether one more request may be sent; if so, it is taken.
+    /// The number of one more request that may be sent, from 0 in its phase; no other has it.
     #[inline]
-    pub(crate) fn take(&mut self) -> bool {
-        if !self.budget.limited {
-            return true;
-        }
-        if self.held == 0 {
+    pub(crate) fn take(&mut self) -> Option<u64> {
+        if self.held.is_empty() {
             self.held = self.budget.claim();
         }
-        if self.held == 0 {
-            return false;
-        }
-        self.held -= 1;
-        true
+        self.held.next()
     }
 
     /// Whether [`Self::take`] would say no, now and for ever.
     pub(crate) fn is_exhausted(&self) -> bool {
-        self.budget.limited && self.held == 0 && self.budget.left.load(Ordering::Relaxed) == 0
+        let claimed = || self.budget.claimed.load(Ordering::Relaxed);
+        self.held.is_empty() && self.budget.limit.is_some_and(|limit| claimed() == limit)
     }
 }
 
@@ -97,22 +101,21 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Whatever the order in which threads ask, exactly the asked number is sent.
+        /// Whatever the order in which threads ask, each number is given out exactly once.
         #[test]
         fn claims_add_up(requests in 0_u64..5000, order in prop::collection::vec(0_usize..4, 1..40)) {
             let budget = Arc::new(Budget::exactly(requests, 4));
             let mut claims: Vec<_> = (0..4).map(|_| Claims::new(Arc::clone(&budget))).collect();
-            let mut taken = 0;
+            let mut taken = Vec::new();
             for thread in order {
-                taken += u64::from(claims[thread].take());
+                taken.extend(claims[thread].take());
             }
             for claim in &mut claims {
-                while claim.take() {
-                    taken += 1;
-                }
+                taken.extend(std::iter::from_fn(|| claim.take()));
                 prop_assert!(claim.is_exhausted());
             }
-            prop_assert_eq!(taken, requests);
+            taken.sort_unstable();
+            prop_assert!(taken.into_iter().eq(0..requests));
         }
 
         /// Connections add up and differ by at most one between threads.
@@ -130,7 +133,7 @@ mod tests {
     #[test]
     fn unlimited_never_ends() {
         let mut claims = Claims::new(Arc::new(Budget::unlimited()));
-        assert!((0..1000).all(|_| claims.take()));
+        assert!((0..1000).all(|_| claims.take().is_some()));
         assert!(!claims.is_exhausted());
     }
 
@@ -143,7 +146,7 @@ mod tests {
                 let mut claims = Claims::new(Arc::clone(&budget));
                 std::thread::spawn(move || {
                     let mut taken = 0_u64;
-                    while claims.take() {
+                    while claims.take().is_some() {
                         taken += 1;
                     }
                     taken

@@ -1,6 +1,8 @@
 //! Where requests go: the URL, read strictly, and the addresses behind its host.
 
+use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs as _};
+use std::path::PathBuf;
 
 /// What a URL says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -9,18 +11,38 @@ pub(crate) struct Target {
     pub(crate) host: String,
     /// Port.
     pub(crate) port: u16,
+    /// Whether the scheme is https.
+    pub(crate) is_tls: bool,
     /// Value of Host: brackets kept, the default port left out.
     pub(crate) authority: String,
     /// Path with query, as typed.
     pub(crate) path_and_query: String,
 }
 
+/// Where connections go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Address {
+    /// An address and a port.
+    Inet(SocketAddr),
+    /// A Unix socket.
+    Unix(PathBuf),
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Inet(address) => address.fmt(f),
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
 /// A URL that cannot be requested.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum UrlError {
-    /// A scheme other than http.
-    #[error("scheme {scheme:?} is not supported: only http:// is, TLS is not implemented")]
+    /// A scheme other than http and https.
+    #[error("scheme {scheme:?} is not supported: only http:// and https:// are")]
     Scheme {
         /// The scheme that was found.
         scheme: String,
@@ -31,7 +53,7 @@ pub enum UrlError {
         /// What was given.
         url: String,
     },
-    /// Nothing between `http://` and the path.
+    /// Nothing between the scheme and the path.
     #[error("no host in the URL: write http://HOST[:PORT]/PATH")]
     NoHost,
     /// `user:password@`.
@@ -62,9 +84,9 @@ pub enum UrlError {
 }
 
 impl Target {
-    /// Reads `http://host[:port][/path][?query]`; a fragment is dropped, as browsers do.
+    /// Reads `http[s]://host[:port][/path][?query]`; a fragment is dropped, as browsers do.
     pub(crate) fn parse(url: &str) -> Result<Self, UrlError> {
-        let rest = after_scheme(url)?;
+        let (is_tls, rest) = after_scheme(url)?;
         let rest = rest.split_once('#').map_or(rest, |(rest, _)| rest);
         let path_at = rest.find(['/', '?']).unwrap_or(rest.len());
         let (authority, path) = rest.split_at(path_at);
@@ -72,20 +94,43 @@ impl Target {
             return Err(UrlError::UserInfo);
         }
         let (host, port) = split_authority(authority)?;
+        let default_port = if is_tls { 443 } else { 80 };
         let port = match port {
-            None => DEFAULT_PORT,
+            None => default_port,
             Some(port) => parse_port(port)?,
         };
         let (resolvable, written) = check_host(host)?;
         let authority = match port {
-            DEFAULT_PORT => written,
+            _ if port == default_port => written,
             _ => format!("{written}:{port}"),
         };
         Ok(Self {
             host: resolvable,
             port,
+            is_tls,
             authority,
             path_and_query: check_path(path)?,
+        })
+    }
+
+    /// The same host with another path.
+    pub(crate) fn with_path(&self, path: &str) -> Result<Self, UrlError> {
+        Ok(Self {
+            path_and_query: check_path(path)?,
+            ..self.clone()
+        })
+    }
+
+    /// `HOST[:PORT]` to connect to instead of the host of the URL; the port is that of the URL where
+    /// there is none.
+    pub(crate) fn elsewhere(&self, to: &str) -> Result<Self, UrlError> {
+        let (host, port) = split_authority(to)?;
+        let port = port.map_or(Ok(self.port), parse_port)?;
+        let (host, _) = check_host(host)?;
+        Ok(Self {
+            host,
+            port,
+            ..self.clone()
         })
     }
 
@@ -104,14 +149,17 @@ impl Target {
     }
 }
 
-fn after_scheme(url: &str) -> Result<&str, UrlError> {
+/// Whether it is https, and what follows the scheme.
+fn after_scheme(url: &str) -> Result<(bool, &str), UrlError> {
     let Some((scheme, rest)) = url.split_once("://") else {
         return Err(UrlError::NoScheme {
             url: url.to_owned(),
         });
     };
     if scheme.eq_ignore_ascii_case("http") {
-        Ok(rest)
+        Ok((false, rest))
+    } else if scheme.eq_ignore_ascii_case("https") {
+        Ok((true, rest))
     } else if scheme
         .chars()
         .all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c))
@@ -195,8 +243,6 @@ fn check_path(path: &str) -> Result<String, UrlError> {
     })
 }
 
-const DEFAULT_PORT: u16 = 80;
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -230,6 +276,9 @@ mod tests {
         check("http://[::1]:81/", "::1", 81, "[::1]:81", "/");
         check("http://[0:0::1]/", "::1", 80, "[::1]", "/");
         check("http://127.0.0.1:1/", "127.0.0.1", 1, "127.0.0.1:1", "/");
+        check("https://h/", "h", 443, "h", "/");
+        check("HTTPS://h:80/", "h", 80, "h:80", "/");
+        check("http://h:443/", "h", 443, "h:443", "/");
     }
 
     /// Bad URLs, and what is said about them.
@@ -239,7 +288,6 @@ mod tests {
             let error = Target::parse(url).unwrap_err().to_string();
             assert!(error.contains(wanted), "{url}: {error}");
         };
-        check("https://h/", "TLS is not implemented");
         check("ftp://h/", "\"ftp\" is not supported");
         check("localhost:80/", "put http:// in front");
         check("h/?u=https://x", "no scheme");

@@ -8,9 +8,11 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
-use loadgen::{Config, Control, Stop, Warmup, run};
-use recording::LoadPhase;
+use loadgen::{Check, Config, Control, HttpVersion, RequestSpec, Stage, Stop, Think, Warmup, run};
+use recording::{Arrivals, LoadPhase};
+use sha2::{Digest as _, Sha256};
 
 /// Counts what the system allocator is asked for.
 struct Counting;
@@ -92,12 +94,50 @@ impl Control for Watch {
     }
 }
 
-fn allocations(port: u16, requests: u64) -> u64 {
+/// A server of HTTP/2 that allocates nothing per request either.
+fn serve_http2() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        while let Ok((stream, _)) = listener.accept() {
+            std::thread::spawn(move || serve_frames(stream));
+        }
+    });
+    port
+}
+
+/// Answers every HEADERS frame with a status, a date that changes, and a body.
+fn serve_frames(mut stream: std::net::TcpStream) -> Option<()> {
+    stream.set_nodelay(true).ok()?;
+    stream.read_exact(&mut [0; 24]).ok()?;
+    stream.write_all(&[0, 0, 0, 4, 0, 0, 0, 0, 0]).ok()?;
+    let mut response = *b"\0\0\x08\x01\x04\0\0\0\0\x88\x0f\x12\x040000\0\0\x02\0\x01\0\0\0\0ok";
+    let mut payload = [0; 1 << 14];
+    loop {
+        let mut head = [0; 9];
+        stream.read_exact(&mut head).ok()?;
+        let length = usize::from(head[1]) << 8 | usize::from(head[2]);
+        stream.read_exact(&mut payload[..length]).ok()?;
+        if head[3] == 1 {
+            response[5..9].copy_from_slice(&head[5..]);
+            response[22..26].copy_from_slice(&head[5..]);
+            response[13 + usize::from(head[8] & 3)] ^= 1;
+            stream.write_all(&response).ok()?;
+        }
+    }
+}
+
+/// What makes a load another one.
+type Change<'a> = &'a dyn Fn(&mut Config);
+
+/// Allocations in the window of a load of so many requests.
+fn allocations(port: u16, requests: u64, shape: Change<'_>) -> u64 {
     let mut config = Config::new(format!("http://127.0.0.1:{port}/"));
     config.connections = 4;
     config.threads = 2;
     config.warmup = Warmup::Requests(200);
     config.stop = Stop::Requests(requests);
+    shape(&mut config);
     let mut watch = Watch {
         at: Vec::with_capacity(2),
     };
@@ -106,14 +146,64 @@ fn allocations(port: u16, requests: u64) -> u64 {
     watch.at[1] - watch.at[0]
 }
 
-/// The number of allocations in the window does not depend on the number of requests.
+/// Several requests that vary, whose bodies are checked.
+fn mixed(config: &mut Config) {
+    let request = |name: &str, weight| RequestSpec {
+        name: name.to_owned(),
+        weight,
+        path: Some("/{seq}?r={random}".to_owned()),
+        ..RequestSpec::default()
+    };
+    config.requests = vec![request("a", 3), request("b", 1)];
+    config.placeholders = true;
+    config.check = Check {
+        length: Some(2),
+        sha256: Some(Sha256::digest(b"ok").into()),
+    };
+}
+
+/// The number of allocations in the window does not depend on the number of requests: in a closed
+/// loop, at a rate, with think time, with requests that differ, over HTTP/1.1 and HTTP/2.
 #[test]
 fn requests_allocate_nothing() {
-    let port = serve();
-    let few = allocations(port, 1_000);
-    let many = allocations(port, 10_000);
-    assert!(
-        many <= few + 20,
-        "{few} allocations for 1000 requests, {many} for 10000"
-    );
+    let at_a_rate = |config: &mut Config| {
+        config.shape.arrivals = Arrivals::Poisson;
+        config.shape.rates = vec![Stage::constant(20_000.0)];
+    };
+    let thinking = |config: &mut Config| {
+        config.shape.think = Some(Think {
+            mean: Duration::from_micros(50),
+            random: true,
+        });
+    };
+    let shapes: [(&str, Change<'_>); 4] = [
+        ("closed loop", &|_| ()),
+        ("rate", &at_a_rate),
+        ("think time", &thinking),
+        ("mix", &mixed),
+    ];
+    let http2 = |config: &mut Config| {
+        config.http = HttpVersion::Http2;
+        config.depth = 4;
+    };
+    let versions: [(u16, Change<'_>); 2] = [(serve(), &|_| ()), (serve_http2(), &http2)];
+    for (name, shape, (port, version)) in shapes
+        .into_iter()
+        .flat_map(|(name, shape)| versions.map(|version| (name, shape, version)))
+    {
+        let both = |config: &mut Config| {
+            version(config);
+            shape(config);
+        };
+        let few = allocations(port, 1_000, &both);
+        let many = allocations(port, 10_000, &both);
+        // Streams that carry their first hashed body after the warm-up make a hasher each.
+        assert!(
+            many <= few + 20 + STREAMS,
+            "{name}: {few} allocations for 1000 requests, {many} for 10000"
+        );
+    }
 }
+
+/// Streams of all connections together, where there are any.
+const STREAMS: u64 = 4 * 4;

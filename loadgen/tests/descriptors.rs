@@ -29,6 +29,9 @@ fn limit_is_raised_or_named() {
     let load = run(&config, &mut ()).unwrap();
     assert_eq!(load.connections.open_at_start, 100);
     assert!(getrlimit(Resource::Nofile).current.unwrap() > 100);
+    let said = &load.warnings[0];
+    assert_eq!(said.code, "file_limit_raised");
+    assert!(said.text.contains("from 64 to"), "{}", said.text);
 
     limit(64, 64);
     let error = run(&config, &mut ()).unwrap_err();

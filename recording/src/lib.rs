@@ -18,10 +18,12 @@ pub mod exit_code;
 mod histogram;
 mod host;
 mod load;
+mod measures;
 mod profile;
 mod schema;
 mod syscall;
 mod thread_time;
+mod transport;
 pub mod wire;
 
 pub use below::{
@@ -39,6 +41,10 @@ pub use load::{
     ConnectionCounts, CpuTime, Failure, FailureClass, Ledger, Load, LoadPhase, LoadPlan, LoadSlice,
     Timeline, Traffic,
 };
+pub use measures::{
+    Arrivals, ClassResult, LimitedBy, Limiter, LoadMeasures, LoadShape, Phases, RateStage,
+    ScheduleKept, Search, Spread, Trial, Unfinished,
+};
 pub use profile::{
     CallRow, Detail, InFlightCall, Lost, LostClass, OwnCost, Profile, ProfileSlice,
     ProfiledProcess, SliceCall, TimeStats, WaitRow,
@@ -51,3 +57,4 @@ pub use syscall::{Abi, Family, family, name, number};
 pub use thread_time::{
     Calibration, CallObject, CallTime, CpuView, Group, GroupBy, GroupCall, IdleLabel, ThreadTime,
 };
+pub use transport::{Http2Report, HttpVersion, TlsNegotiated, TlsPlan, TlsReport};

@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{LatencyHistogram, Warning, Window};
+use crate::{
+    Http2Report, HttpVersion, LatencyHistogram, LoadMeasures, LoadShape, TlsPlan, TlsReport,
+    Warning, Window,
+};
 
 /// What the load generator did and saw during the measured window.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -31,6 +34,12 @@ pub struct Load {
     pub connect_time: Option<LatencyHistogram>,
     /// Bytes of the measured window.
     pub traffic: Traffic,
+    /// TLS; absent in clear.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls: Option<TlsReport>,
+    /// HTTP/2; absent where another version was spoken.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub http2: Option<Http2Report>,
     /// CPU time of the client's threads during the window.
     pub client_cpu: CpuTime,
     /// CPU time of the busiest client thread as a share of the window, 0..=1.
@@ -43,13 +52,26 @@ pub struct Load {
     pub ended_early: Option<String>,
     /// What the reader has to know.
     pub warnings: Vec<Warning>,
+    /// What the run shows beyond its account; absent in recordings of versions without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub measures: Option<Box<LoadMeasures>>,
 }
 
 /// What was asked of the load generator.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LoadPlan {
     /// Connections kept open.
     pub connections: u32,
+    /// Requests in flight on a connection: streams of HTTP/2, pipelined ones of HTTP/1.1; absent
+    /// for one.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub depth: u32,
+    /// Version of HTTP; absent for HTTP/1.1.
+    #[serde(default, skip_serializing_if = "HttpVersion::is_default")]
+    pub http: HttpVersion,
+    /// What was asked of TLS; absent in clear.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls: Option<TlsPlan>,
     /// Client threads.
     pub threads: u32,
     /// Measured requests, where the run is by count.
@@ -68,6 +90,22 @@ pub struct LoadPlan {
     pub method: String,
     /// Extra header lines; values of Authorization and Cookie replaced by hashes.
     pub headers: Vec<(String, String)>,
+    /// The shape of the load; absent for a closed loop of equal requests.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shape: Option<LoadShape>,
+}
+
+/// Recordings from before the field had one request in flight.
+fn one() -> u32 {
+    1
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde hands out references"
+)]
+fn is_one(depth: &u32) -> bool {
+    *depth == 1
 }
 
 /// The phases of a run.
@@ -96,8 +134,9 @@ pub struct Ledger {
     pub failed: Vec<Failure>,
     /// In flight when the window closed.
     pub unfinished: u64,
-    /// Requests sent once more because the server had closed the idle connection before a byte of
-    /// the reply; not a failure, and already counted once in `sent`.
+    /// Requests sent once more because the server had closed the connection, refused the stream or
+    /// said that it takes no more, all before a byte of the reply; not a failure, and already
+    /// counted once in `sent`.
     pub replayed: u64,
 }
 
@@ -149,7 +188,7 @@ impl Ledger {
 pub struct Failure {
     /// What went wrong.
     pub class: FailureClass,
-    /// Where: `connect`, `write`, `first_byte`, `head`, `body`, `check`.
+    /// Where: `connect`, `tls`, `write`, `first_byte`, `head`, `body`, `check`.
     pub phase: String,
     /// How often.
     pub count: u64,
@@ -165,6 +204,8 @@ pub enum FailureClass {
     AddressUnavailable,
     /// The connection ended where a response had begun or was due.
     Closed,
+    /// A complete response with an expected status whose length or hash is not the expected one.
+    Content,
     /// The response breaks the protocol.
     Protocol,
     /// The server refused the connection.
@@ -175,8 +216,12 @@ pub enum FailureClass {
     ShortBody,
     /// A complete response with an unexpected status.
     Status,
+    /// The server reset the stream (HTTP/2).
+    StreamReset,
     /// No complete response within the limit.
     Timeout,
+    /// The TLS handshake or a record failed.
+    Tls,
     /// Any other error of the operating system.
     Os,
 }

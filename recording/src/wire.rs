@@ -115,7 +115,9 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::{ConnectionCounts, CpuTime, Ledger, LoadPlan, Timeline, Traffic, Window};
+    use crate::{
+        ConnectionCounts, CpuTime, HttpVersion, Ledger, LoadPlan, Timeline, Traffic, Window,
+    };
 
     /// A message reads as what was written, maps with numbers as keys included.
     #[test]
@@ -124,6 +126,9 @@ mod tests {
             url: "http://h/".into(),
             plan: LoadPlan {
                 connections: 1,
+                depth: 1,
+                http: HttpVersion::default(),
+                tls: None,
                 threads: 1,
                 requests: Some(1),
                 duration_ns: None,
@@ -133,6 +138,7 @@ mod tests {
                 timeout_ns: 1,
                 method: "GET".into(),
                 headers: Vec::new(),
+                shape: None,
             },
             window: Window {
                 start_ns: 1,
@@ -149,12 +155,15 @@ mod tests {
             latency: None,
             connect_time: None,
             traffic: Traffic::default(),
+            tls: None,
+            http2: None,
             client_cpu: CpuTime::default(),
             busiest_thread_share: 0.5,
             slices: Vec::new(),
             timeline: Timeline::default(),
             ended_early: None,
             warnings: Vec::new(),
+            measures: None,
         };
         for message in [
             Message::LoadDone(Box::new(load)),

@@ -13,8 +13,10 @@
 
 mod analyse;
 mod clean;
+pub mod csv;
 mod figures;
 pub mod gates;
+pub mod hdr;
 pub mod join;
 mod layout;
 pub mod markdown;
@@ -22,6 +24,7 @@ pub mod metrics;
 mod outcome;
 pub mod statistics;
 pub mod text;
+pub mod tools;
 pub mod verdict;
 mod view;
 

@@ -1,6 +1,6 @@
 //! The exit code that a recording deserves, the same words as its verdict.
 
-use recording::{Recording, RecordingKind, VerdictWord, exit_code as code};
+use recording::{Load, Recording, RecordingKind, VerdictWord, exit_code as code};
 
 use crate::gates::{ERROR_SHARE_LIMIT, LOST_SHARE_LIMIT};
 
@@ -9,6 +9,8 @@ use crate::gates::{ERROR_SHARE_LIMIT, LOST_SHARE_LIMIT};
 pub struct Limits {
     /// Failed requests as a share of the finished ones (`load`).
     pub max_errors: f64,
+    /// Requests of an open loop that were sent as a share of those asked for (`load`).
+    pub min_rate: f64,
     /// Lost events as a share of the events seen and lost (`profile`).
     pub max_lost: f64,
 }
@@ -17,6 +19,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             max_errors: ERROR_SHARE_LIMIT,
+            min_rate: RATE_SHARE_LIMIT,
             max_lost: LOST_SHARE_LIMIT,
         }
     }
@@ -78,10 +81,24 @@ fn load_code(recording: &Recording, limits: &Limits) -> u8 {
     let failed: u64 = loads().map(|load| load.ledger.failed_total()).sum();
     if recording.rounds.iter().any(|round| round.failed.is_some()) || ok + failed == 0 {
         code::FAILED
-    } else if failed as f64 > limits.max_errors * (ok + failed) as f64 {
+    } else if failed as f64 > limits.max_errors * (ok + failed) as f64
+        || loads().any(|load| misses_rate(load, limits.min_rate))
+    {
         code::LIMIT_BROKEN
     } else {
         code::DONE
+    }
+}
+
+/// Whether a load sent less than it was asked for, or looked for a rate and found none.
+fn misses_rate(load: &Load, min_rate: f64) -> bool {
+    let Some(measures) = &load.measures else {
+        return false;
+    };
+    match (&measures.search, &measures.schedule) {
+        (Some(search), _) => search.highest_rps.is_none(),
+        (None, Some(schedule)) => schedule.share() < min_rate,
+        (None, None) => false,
     }
 }
 
@@ -106,3 +123,6 @@ fn profile_code(recording: &Recording, limits: &Limits) -> u8 {
         code::DONE
     }
 }
+
+/// An open loop that sends less than this share of its rate has measured something else.
+const RATE_SHARE_LIMIT: f64 = 0.9;

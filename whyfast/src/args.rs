@@ -7,6 +7,9 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use recording::{Detail, GroupBy};
 
+use crate::args_http::HttpArgs;
+use crate::args_shape::{RequestArgs, ResultArgs, ShapeArgs};
+
 /// Benchmarks servers and explains the result: per request, from the kernel's own counts.
 #[derive(Debug, Parser)]
 #[command(name = "whyfast", version, propagate_version = true, after_help = EXIT_CODES)]
@@ -26,7 +29,7 @@ pub(crate) enum Verb {
     /// Profile a running server, or a command, in the kernel.
     Profile(ProfileArgs),
     /// Put load on a server.
-    Load(LoadArgs),
+    Load(Box<LoadArgs>),
     /// Run the built-in server, whose system calls per request are known exactly.
     Testserver(TestserverArgs),
     /// Render recordings.
@@ -234,6 +237,8 @@ pub(crate) struct ProfileArgs {
     #[arg(long, requires = "command")]
     pub(crate) propagate_exit: bool,
     #[command(flatten)]
+    pub(crate) http: HttpArgs,
+    #[command(flatten)]
     pub(crate) output: OutputArgs,
     /// Speak JSON Lines on stdin and stdout.
     #[arg(long, hide = true, conflicts_with = "command")]
@@ -261,8 +266,9 @@ pub(crate) struct LimitArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct LoadArgs {
-    /// `http://host[:port]/path`.
-    pub(crate) url: String,
+    /// `http[s]://host[:port]/path`.
+    #[arg(required_unless_present = "selftest")]
+    pub(crate) url: Option<String>,
     /// Requests, exactly.
     #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) requests: Option<u64>,
@@ -300,7 +306,17 @@ pub(crate) struct LoadArgs {
     #[arg(long, default_value_t = 0.01, value_name = "PERCENT")]
     pub(crate) max_errors: f64,
     #[command(flatten)]
-    pub(crate) output: OutputArgs,
+    pub(crate) http: HttpArgs,
+    /// Play a hostile server against the load generator, and prove its account equal to the
+    /// server's.
+    #[arg(long, exclusive = true)]
+    pub(crate) selftest: bool,
+    #[command(flatten)]
+    pub(crate) shape: ShapeArgs,
+    #[command(flatten)]
+    pub(crate) request: RequestArgs,
+    #[command(flatten)]
+    pub(crate) output: ResultArgs,
     /// Speak JSON Lines on stdin and stdout.
     #[arg(long, hide = true)]
     pub(crate) control: bool,
@@ -353,7 +369,7 @@ pub(crate) struct ProbeArgs {
 }
 
 /// `10s`, `500ms`, `2m`; a plain number is seconds.
-fn duration(text: &str) -> Result<Duration, String> {
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let seconds = text.parse::<f64>().ok().map(Duration::try_from_secs_f64);
     let parsed = match seconds {
         Some(seconds) => seconds.map_err(|error| error.to_string()),

@@ -1,6 +1,8 @@
 //! The binary people run: parses the command line, calls the verb, prints errors, exits.
 
 mod args;
+mod args_http;
+mod args_shape;
 mod capabilities;
 mod compare;
 mod failure;

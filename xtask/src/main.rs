@@ -13,6 +13,7 @@
 mod bench;
 mod command;
 mod ebpf;
+mod fuzz;
 mod packages;
 mod test;
 mod tidy;
@@ -38,6 +39,8 @@ enum Command {
     Bench(bench::Args),
     /// Builds the object of the kernel programs, or checks that the committed one is current.
     Ebpf(ebpf::Args),
+    /// Runs the fuzz targets of the load generator for a short time.
+    Fuzz(fuzz::Args),
     /// Runs the tests, tier by tier, and counts what ran.
     Test(test::Args),
     /// Checks the rules of this repository that a program can check.
@@ -59,6 +62,7 @@ fn run(args: &Args) -> Result<ExitCode> {
     match &args.command {
         Command::Bench(args) => bench::run(args),
         Command::Ebpf(args) => ebpf::run(args),
+        Command::Fuzz(args) => fuzz::run(args),
         Command::Test(args) => test::run(args),
         Command::Tidy => tidy::run(),
         Command::Workload(args) => workload::run(args),

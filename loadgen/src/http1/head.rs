@@ -36,6 +36,8 @@ pub(crate) struct Head {
     pub(crate) status: u16,
     /// Whether the connection persists after the message, by version and Connection.
     pub(crate) keep_alive: bool,
+    /// Bytes of the names and values of its lines.
+    pub(crate) field_bytes: u32,
     declared: Framing,
 }
 
@@ -70,12 +72,16 @@ impl Head {
         }
         let is_11 = response.version == Some(1);
         let mut facts = Facts::default();
+        let mut field_bytes = 0;
         for field in response.headers.iter() {
             facts.add(field.name, field.value)?;
+            field_bytes += field.name.len() + field.value.len();
         }
         let head = Self {
             status,
             keep_alive: !facts.close && (is_11 || facts.keep_alive),
+            // A head has a limit far below.
+            field_bytes: u32::try_from(field_bytes).unwrap_or(u32::MAX),
             declared: facts.framing(is_11)?,
         };
         Ok(Some((head, length)))

@@ -10,10 +10,12 @@
 )]
 
 mod chunked;
+mod connection;
 mod head;
 
 use std::ops::Range;
 
+pub(crate) use connection::Http1;
 pub use head::Framing;
 pub(crate) use head::{Head, HeadCache};
 

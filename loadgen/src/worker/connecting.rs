@@ -1,36 +1,33 @@
 //! Connections: opening them, what it means when they end, and when to try again.
 
 use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
 
 use recording::FailureClass;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::{
-    AddressFamily, SocketFlags, SocketType, bind, connect, ipproto, socket_with, sockopt,
+    AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType, bind, connect, getpeername,
+    getsockname, ipproto, send, socket_with, sockopt,
 };
 
 use crate::clock;
-use crate::http1::EndOfInput;
+use crate::error::OpenFailure;
 use crate::orders::Notice;
+use crate::protocol::Fate;
+use crate::proxy_protocol::{self, ProxyProtocol};
 use crate::sys;
 use crate::tally::{self, FailurePhase, class_of};
+use crate::target::Address;
 
+use super::transport::Transport;
 use super::{Stage, Worker};
-
-/// How a connection ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum End {
-    /// The peer sends no more.
-    Eof,
-    /// The socket failed.
-    Error(Errno),
-}
 
 /// A time in which no connection could be opened.
 #[derive(Debug, Default)]
 pub(super) struct Outage {
-    failures: u32,
+    pub(super) failures: u32,
     since_ns: u64,
     reported: bool,
 }
@@ -56,21 +53,47 @@ impl Worker {
         }
     }
 
-    /// Begins to open a connection.
+    /// Begins to open a connection, or puts it off where connections are opened at a rate.
     pub(super) fn connect(&mut self, index: usize) {
         self.now_ns = clock::now_ns();
+        self.shut(index);
+        if let Some(retry_ns) = self.put_off(index) {
+            self.slots[index].stage = Stage::Waiting { retry_ns };
+            self.set_timer(retry_ns);
+        } else {
+            self.dial(index);
+        }
+    }
+
+    /// When a connection may be opened; `None` for now. The turn that it is given is its own.
+    fn put_off(&mut self, index: usize) -> Option<u64> {
+        let interval_ns = self.connect_interval_ns?;
         let slot = &mut self.slots[index];
-        slot.close();
+        if std::mem::take(&mut slot.has_permit) {
+            return None;
+        }
+        let at_ns = self.next_connect_ns.max(self.now_ns);
+        self.next_connect_ns = at_ns + interval_ns;
+        let late = at_ns > self.now_ns;
+        slot.has_permit = late;
+        self.observer.connects_delayed += u64::from(late);
+        late.then_some(at_ns)
+    }
+
+    fn dial(&mut self, index: usize) {
+        let slot = &mut self.slots[index];
         slot.stage = Stage::Connecting;
         slot.since_ns = self.now_ns;
-        slot.served = 0;
         let at = (self.address + slot.tried) % self.plan.addresses.len();
         let token = u64::from(slot.generation) << 32 | index as u64;
-        let address = self.plan.addresses[at];
-        let source = source(&self.plan.sources, address, index);
+        let address = &self.plan.addresses[at];
+        // Slots begin at different addresses, and go on to the next one with every connection.
+        let turn = index.wrapping_add(slot.dialled);
+        slot.dialled = slot.dialled.wrapping_add(1);
+        let source = source(&self.plan.sources, address, turn);
         match open(&self.epoll, address, source, token) {
             Ok(socket) => {
-                slot.socket = Some(socket);
+                slot.transport = Some(Transport::Plain(socket));
                 let due_ns = slot.since_ns + self.plan.timeout_ns;
                 self.set_timer(due_ns);
             }
@@ -82,29 +105,33 @@ impl Worker {
     pub(super) fn on_connecting(&mut self, index: usize, flags: EventFlags) {
         let failed = flags.intersects(EventFlags::ERR | EventFlags::HUP);
         let slot = &mut self.slots[index];
-        let Some(socket) = slot
-            .socket
+        let Some(transport) = slot
+            .transport
             .as_ref()
             .filter(|_| failed || flags.contains(EventFlags::OUT))
         else {
             return;
         };
-        if failed && let Ok(Err(errno)) | Err(errno) = sockopt::socket_error(socket) {
+        if failed && let Ok(Err(errno)) | Err(errno) = sockopt::socket_error(transport.socket()) {
             self.connect_failed(index, errno);
             return;
         }
+        let greeting = self
+            .plan
+            .proxy
+            .map(|(version, claimed)| greet(transport.socket(), version, claimed));
         self.now_ns = clock::now_ns();
+        match greeting {
+            Some(Err(errno)) => return self.connect_failed(index, errno),
+            Some(Ok(count)) => self.tally.traffic.sent_bytes += count as u64,
+            None => {}
+        }
         self.address = (self.address + slot.tried) % self.plan.addresses.len();
         slot.tried = 0;
-        slot.stage = Stage::Idle;
-        self.outage.failures = 0;
         self.tally.connections.established += 1;
-        tally::record(&mut self.tally.connect_time, self.now_ns - slot.since_ns);
-        if slot.has_request {
-            self.write_request(index);
-        } else {
-            self.opened(None);
-        }
+        let took_ns = self.now_ns - slot.since_ns;
+        tally::record(&mut self.tally.connect_time, took_ns);
+        self.connected(index);
     }
 
     /// An address did not answer: tries the next one, or counts a failure.
@@ -112,91 +139,50 @@ impl Worker {
         let slot = &mut self.slots[index];
         slot.tried += 1;
         if slot.tried < self.plan.addresses.len() {
-            self.connect(index);
+            slot.close();
+            self.now_ns = clock::now_ns();
+            self.dial(index);
             return;
         }
         slot.tried = 0;
-        let had_request = slot.has_request;
+        let failure = OpenFailure::Connect(errno);
+        self.open_failed(index, failure, class_of(errno), FailurePhase::Connect);
+    }
+
+    /// A connection could not be opened or secured, and everything that waited for it has failed.
+    pub(super) fn open_failed(
+        &mut self,
+        index: usize,
+        failure: OpenFailure,
+        class: FailureClass,
+        phase: FailurePhase,
+    ) {
+        let slot = &self.slots[index];
         let since_ns = slot.since_ns;
-        if had_request && !self.fail(index, class_of(errno), FailurePhase::Connect) {
+        let had_request = !slot.queue.is_empty();
+        if had_request && !self.stamp() && self.drain.is_none() {
             return;
+        }
+        while let Some(exchange) = self.slots[index].queue.pop_front() {
+            self.give_up(exchange, Fate::Failed { class, phase });
         }
         self.close_and_wait(index, BACKOFF_MAX_DOUBLINGS);
         if self.outage.add(since_ns, self.now_ns) && had_request && !self.outage.reported {
             self.outage.reported = true;
             self.report(Notice::GaveUp {
-                why: self.outage_text(errno),
+                why: self.outage_text(&failure),
             });
         }
         if !had_request {
-            self.opened(Some(errno));
-        }
-    }
-
-    /// The connection ended, by the peer or by an error.
-    pub(super) fn connection_lost(&mut self, index: usize, end: End) {
-        let slot = &mut self.slots[index];
-        if !slot.has_request {
-            self.tally.connections.closed_idle += 1;
-            slot.close();
-            return;
-        }
-        let ended = slot.parser.finish();
-        if end == End::Eof && ended == EndOfInput::Complete {
-            self.complete(index, false, true);
-            return;
-        }
-        // A server may close an idle connection at any time, also while a request is on its way
-        // to it. That a connection which never answered dies is a failure.
-        let was_idle = ended == EndOfInput::BeforeHead && slot.served > 0;
-        let may_repeat = self.plan.request.is_idempotent || slot.written == 0;
-        if was_idle && may_repeat {
-            self.tally.connections.closed_idle += 1;
-            self.tally.ledger.replayed += 1;
-            self.connect(index);
-            return;
-        }
-        let phase = slot.failure_phase(self.plan.request.bytes.len());
-        let class = match end {
-            End::Eof if ended == EndOfInput::InBody => FailureClass::ShortBody,
-            End::Eof => FailureClass::Closed,
-            End::Error(errno) => class_of(errno),
-        };
-        self.fail_and_reconnect(index, class, phase);
-    }
-
-    /// No complete response came in time.
-    pub(super) fn timed_out(&mut self, index: usize) {
-        let phase = self.slots[index].failure_phase(self.plan.request.bytes.len());
-        self.fail_and_reconnect(index, FailureClass::Timeout, phase);
-    }
-
-    /// A request failed and its connection cannot be used any more.
-    pub(super) fn fail_and_reconnect(
-        &mut self,
-        index: usize,
-        class: FailureClass,
-        phase: FailurePhase,
-    ) {
-        if !self.fail(index, class, phase) {
-            return;
-        }
-        self.tally.connections.closed_by_failure += 1;
-        let slot = &mut self.slots[index];
-        if slot.served == 0 {
-            // It may be like this for every connection, so do not hammer the server.
-            self.close_and_wait(index, 0);
-        } else {
-            slot.close();
-            self.start_next(index);
+            self.opened(Some(failure));
         }
     }
 
     /// Closes the connection and lets some time pass before the next one, twice as long after every
     /// failure, up to `doublings` times.
-    fn close_and_wait(&mut self, index: usize, doublings: u32) {
+    pub(super) fn close_and_wait(&mut self, index: usize, doublings: u32) {
+        self.shut(index);
         let slot = &mut self.slots[index];
-        slot.close();
         let retry_ns = self.now_ns + (BACKOFF_NS << slot.failures.min(doublings));
         slot.failures = slot.failures.saturating_add(1);
         slot.stage = Stage::Waiting { retry_ns };
@@ -204,49 +190,65 @@ impl Worker {
     }
 
     /// One more of the connections of the start is open or has failed.
-    fn opened(&mut self, failed: Option<Errno>) {
+    pub(super) fn opened(&mut self, failed: Option<OpenFailure>) {
         if self.opening == 0 {
             return;
         }
-        self.open_failure = failed.or(self.open_failure);
+        if failed.is_some() {
+            self.open_failure = failed;
+        }
         self.opening -= 1;
         if self.opening == 0 {
             let open = self.slots.iter().filter(|slot| slot.is_open()).count();
+            let failed = self.open_failure.take();
             self.report(Notice::Opened {
                 open: u32::try_from(open).unwrap_or(u32::MAX),
-                failed: self.open_failure,
+                failed,
             });
         }
     }
 
-    fn outage_text(&self, errno: Errno) -> String {
-        let address = self.plan.addresses[self.address];
+    fn outage_text(&self, failure: &OpenFailure) -> String {
+        let address = &self.plan.addresses[self.address];
         let seconds = (self.now_ns - self.outage.since_ns) as f64 / 1e9;
         let failures = self.outage.failures;
         format!(
-            "connecting to {address} failed {failures} times in a row over {seconds:.1} s: {errno}"
+            "connecting to {address} failed {failures} times in a row over {seconds:.1} s: {failure}"
         )
     }
 }
 
-/// The local address for a slot, of the family of `address`; the kernel's choice where there is none.
-fn source(sources: &[IpAddr], address: SocketAddr, index: usize) -> Option<IpAddr> {
+/// The local address whose turn it is, of the family of `address`; the kernel's choice where there is none.
+fn source(sources: &[IpAddr], address: &Address, turn: usize) -> Option<IpAddr> {
+    let Address::Inet(address) = address else {
+        return None;
+    };
     let fitting = || {
         sources
             .iter()
             .filter(|source| source.is_ipv4() == address.is_ipv4())
     };
     let count = fitting().count();
-    fitting().nth(index % count.max(1)).copied()
+    fitting().nth(turn % count.max(1)).copied()
 }
 
 /// A socket on its way to `address`, registered for all that it will ever need.
 fn open(
     epoll: &OwnedFd,
-    address: SocketAddr,
+    address: &Address,
     source: Option<IpAddr>,
     token: u64,
 ) -> Result<OwnedFd, Errno> {
+    let socket = match address {
+        Address::Inet(address) => begin_tcp(*address, source)?,
+        Address::Unix(path) => begin_unix(path)?,
+    };
+    let interest = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
+    epoll::add(epoll, &socket, EventData::new_u64(token), interest)?;
+    Ok(socket)
+}
+
+fn begin_tcp(address: SocketAddr, source: Option<IpAddr>) -> Result<OwnedFd, Errno> {
     let family = match address {
         SocketAddr::V4(_) => AddressFamily::INET,
         SocketAddr::V6(_) => AddressFamily::INET6,
@@ -262,19 +264,39 @@ fn open(
         bind(&socket, &SocketAddr::new(source, 0))?;
     }
     match connect(&socket, &address) {
-        Ok(()) | Err(Errno::INPROGRESS) => {}
-        Err(errno) => return Err(errno),
+        Ok(()) | Err(Errno::INPROGRESS) => Ok(socket),
+        Err(errno) => Err(errno),
     }
-    let interest = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
-    epoll::add(epoll, &socket, EventData::new_u64(token), interest)?;
+}
+
+/// A Unix socket connects at once, or fails with `EAGAIN` when the server's queue is full.
+fn begin_unix(path: &Path) -> Result<OwnedFd, Errno> {
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    connect(&socket, &SocketAddrUnix::new(path)?)?;
     Ok(socket)
+}
+
+/// Sends the header of the PROXY protocol and returns its length. A new socket takes it whole.
+fn greet(
+    socket: &OwnedFd,
+    version: ProxyProtocol,
+    claimed: Option<SocketAddr>,
+) -> Result<usize, Errno> {
+    let own = || SocketAddr::try_from(getsockname(socket).ok()?).ok();
+    let peer = || SocketAddr::try_from(getpeername(socket).ok()??).ok();
+    let header = proxy_protocol::header(version, claimed.or_else(own).zip(peer()));
+    match send(socket, &header, SendFlags::NOSIGNAL)? {
+        count if count == header.len() => Ok(count),
+        _ => Err(Errno::NOBUFS),
+    }
 }
 
 /// The first wait after a failed connection.
 const BACKOFF_NS: u64 = 1_000_000;
 /// 64 ms at most: a restarted server is found again at once, an absent one is asked 16 times a
 /// second.
-const BACKOFF_MAX_DOUBLINGS: u32 = 6;
+pub(super) const BACKOFF_MAX_DOUBLINGS: u32 = 6;
 /// So many failures in a row, over so long a time, end the run: longer than a restart takes.
 const OUTAGE_FAILURES: u32 = 3;
 const OUTAGE_NS: u64 = 1_000_000_000;

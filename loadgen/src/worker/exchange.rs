@@ -1,15 +1,11 @@
-//! Requests and responses: writing one, reading the other, and counting both.
+//! Requests and responses: handing exchanges to connections, writing, and reading.
 
-use recording::FailureClass;
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags, recv, send};
 
-use crate::clock;
-use crate::http1::ProtocolViolation;
-use crate::tally::{self, FailurePhase};
+use crate::protocol::{End, Exchange, Reading};
 
-use super::connecting::End;
+use super::transport::{Broken, Decoded};
 use super::{READS_MAX, Stage, Worker};
 
 impl Worker {
@@ -18,112 +14,182 @@ impl Worker {
     pub(super) fn on_event(&mut self, token: u64, flags: EventFlags) {
         let index = index_of(token);
         let slot = &self.slots[index];
-        let is_stale = u64::from(slot.generation) != token >> 32;
-        let is_over = slot.has_request && self.leg.is_none();
-        if is_stale || is_over {
+        if u64::from(slot.generation) != token >> 32 {
             return;
         }
         match slot.stage {
             Stage::Connecting => self.on_connecting(index, flags),
-            Stage::Busy if slot.written < self.plan.request.bytes.len() => self.write_on(index),
+            Stage::Open | Stage::Securing | Stage::Greeting if flags.contains(EventFlags::OUT) => {
+                self.flush(index);
+            }
             _ => {}
         }
         // The event that opens a connection can also bring its first bytes, or its end.
         let ends = EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR;
         let is_same = u64::from(self.slots[index].generation) == token >> 32;
-        if is_same && flags.intersects(EventFlags::IN | ends) && self.slots[index].is_open() {
+        if is_same && flags.intersects(EventFlags::IN | ends) && self.slots[index].is_connected() {
             self.read(index, flags.intersects(ends));
         }
     }
 
-    /// Gives every slot without a request one, as long as there are any.
+    /// Gives every connection what it has room for, as long as there is anything to send.
     pub(super) fn pump_all(&mut self) {
         self.pump = false;
         for index in 0..self.slots.len() {
-            let slot = &self.slots[index];
-            let may_start = match slot.stage {
-                Stage::Closed | Stage::Idle => true,
-                Stage::Waiting { retry_ns } => retry_ns <= self.now_ns,
-                Stage::Connecting | Stage::Busy => false,
-            };
-            if may_start && !slot.has_request && self.stamp() {
-                self.start_next(index);
+            if self.stamp() {
+                self.refill(index);
             }
         }
     }
 
-    /// Sends the next request on a connection, which is opened first where there is none; without a
-    /// next request the connection stays as it is.
+    /// Hands a connection as many exchanges as it has room for, and writes them. Where there is no
+    /// connection, one exchange opens it; without one it stays as it is.
     #[inline]
-    pub(super) fn start_next(&mut self, index: usize) {
-        let Some(running) = &mut self.leg else {
-            return;
-        };
-        if !running.claims.take() {
+    pub(super) fn refill(&mut self, index: usize) {
+        let slot = &mut self.slots[index];
+        if slot.rests_until_ns > self.now_ns && slot.queue.is_empty() {
             return;
         }
+        match slot.stage {
+            Stage::Open => self.submit(index),
+            Stage::Waiting { retry_ns } if retry_ns > self.now_ns => {}
+            Stage::Closed | Stage::Waiting { .. } => {
+                if slot.queue.is_empty() {
+                    let Some(exchange) = self.claim() else {
+                        self.slots[index].stage = Stage::Closed;
+                        return self.keep_alive(index);
+                    };
+                    self.slots[index].queue.push_back(exchange);
+                }
+                self.connect(index);
+            }
+            Stage::Securing => self.flush(index),
+            Stage::Greeting => self.greet(index),
+            Stage::Connecting => {}
+        }
+    }
+
+    /// Hands exchanges to an open connection.
+    #[inline]
+    fn submit(&mut self, index: usize) {
+        let mut room = self.slots[index].protocol.room(&self.plan);
+        while room > 0 {
+            let Some(mut exchange) = self.slots[index].queue.pop_front().or_else(|| self.claim())
+            else {
+                break;
+            };
+            if exchange.started_ns == 0 {
+                exchange.started_ns = self.now_ns;
+            }
+            self.slots[index].protocol.submit(&self.plan, exchange);
+            room -= 1;
+            // What is due is spread over the connections that wait, not heaped on one.
+            if exchange.due_ns > 0 {
+                break;
+            }
+        }
+        if room > 0 {
+            self.wait_for_due(index);
+        }
+        if self.slots[index].protocol.gathers() {
+            self.gather(index);
+        } else {
+            self.flush(index);
+        }
+    }
+
+    /// Writes when all connections were read.
+    fn gather(&mut self, index: usize) {
+        let slot = &mut self.slots[index];
+        if !slot.is_gathering {
+            slot.is_gathering = true;
+            self.gathered.push(index);
+        }
+    }
+
+    /// Writes what was gathered.
+    pub(super) fn flush_gathered(&mut self) {
+        while let Some(index) = self.gathered.pop() {
+            self.slots[index].is_gathering = false;
+            self.flush(index);
+        }
+    }
+
+    /// Takes a new exchange from the schedule.
+    #[inline]
+    pub(super) fn claim(&mut self) -> Option<Exchange> {
+        let running = self.leg.as_mut()?;
+        let mut due_ns = 0;
+        let number = match &mut self.pacing {
+            None => running.claims.take()?,
+            Some(pacing) => {
+                if !pacing.admits(self.now_ns, self.in_flight) {
+                    return None;
+                }
+                let number = running.claims.take()?;
+                due_ns = pacing.take_due_ns();
+                number
+            }
+        };
         self.tally.ledger.sent += 1;
         self.in_flight += 1;
-        let slot = &mut self.slots[index];
-        slot.has_request = true;
-        slot.started_ns = 0;
-        if slot.stage == Stage::Idle {
-            self.write_request(index);
-        } else {
-            self.connect(index);
-        }
+        let class = match &self.plan.mix {
+            None => 0,
+            Some(mix) => {
+                let class = mix.class_of(number);
+                self.tally.classes[usize::from(class)].ledger.sent += 1;
+                class
+            }
+        };
+        Some(Exchange {
+            due_ns,
+            number,
+            class,
+            ..Exchange::default()
+        })
     }
 
-    /// Writes a request from its first byte.
-    #[inline]
-    pub(super) fn write_request(&mut self, index: usize) {
-        let slot = &mut self.slots[index];
-        slot.parser.begin(self.plan.request.is_head);
-        slot.written = 0;
-        slot.stage = Stage::Busy;
-        if slot.started_ns == 0 {
-            slot.started_ns = self.now_ns;
-        }
-        slot.since_ns = slot.started_ns;
-        self.write_on(index);
-    }
-
-    /// Writes what is left of a request. Where that blocks, the event that the connection was
+    /// Writes what a connection has to write. Where that blocks, the event that the connection was
     /// registered for from the start says when to go on.
     #[inline]
-    fn write_on(&mut self, index: usize) {
+    pub(super) fn flush(&mut self, index: usize) {
         let slot = &mut self.slots[index];
-        let bytes = &self.plan.request.bytes;
-        while slot.written < bytes.len() {
-            let Some(socket) = &slot.socket else {
-                return;
-            };
-            match send(socket, &bytes[slot.written..], SendFlags::NOSIGNAL) {
-                Ok(count) => {
-                    slot.written += count;
-                    self.tally.traffic.sent_bytes += count as u64;
-                }
-                Err(Errno::AGAIN) => return,
-                Err(Errno::INTR) => {}
-                Err(errno) => {
-                    self.write_failed(index, errno);
-                    return;
-                }
+        let Some(transport) = &mut slot.transport else {
+            return;
+        };
+        while matches!(slot.stage, Stage::Open | Stage::Greeting) {
+            let bytes = slot.protocol.unsent(&self.plan);
+            if bytes.is_empty() {
+                break;
             }
+            match transport.write(bytes) {
+                Ok(written) => {
+                    self.tally.traffic.sent_bytes += written.wire as u64;
+                    self.tally.clear.sent_bytes += written.taken as u64;
+                    if written.taken == 0 {
+                        return;
+                    }
+                    slot.protocol.sent(&self.plan, written.taken);
+                }
+                Err(broken) => return self.write_failed(index, broken),
+            }
+        }
+        match transport.write_pending() {
+            Ok(wire) => self.tally.traffic.sent_bytes += wire as u64,
+            Err(broken) => self.write_failed(index, broken),
         }
     }
 
     /// A server that refuses a request may answer and close before it has read all of it: what it
     /// said is worth more than the error.
-    fn write_failed(&mut self, index: usize, errno: Errno) {
-        if self.slots[index].written == 0 {
-            self.connection_lost(index, End::Error(errno));
-        } else {
+    fn write_failed(&mut self, index: usize, broken: Broken) {
+        let generation = self.slots[index].generation;
+        if self.slots[index].protocol.has_written() {
             self.read(index, true);
-            let slot = &self.slots[index];
-            if slot.stage == Stage::Busy && slot.written < self.plan.request.bytes.len() {
-                self.connection_lost(index, End::Error(errno));
-            }
+        }
+        let slot = &self.slots[index];
+        if slot.generation == generation && slot.is_connected() {
+            self.connection_broken(index, broken);
         }
     }
 
@@ -131,7 +197,7 @@ impl Worker {
     pub(super) fn read_on(&mut self) {
         for _ in 0..self.unread.len() {
             match self.unread.pop_front() {
-                Some((index, to_the_end)) if self.slots[index].is_open() => {
+                Some((index, to_the_end)) if self.slots[index].is_connected() => {
                     self.read(index, to_the_end);
                 }
                 _ => {}
@@ -143,147 +209,68 @@ impl Worker {
     /// so that a short read is not the last one.
     #[inline]
     fn read(&mut self, index: usize, to_the_end: bool) {
-        let mut complete = None;
         for _ in 0..READS_MAX {
-            let slot = &mut self.slots[index];
-            let Some(socket) = &slot.socket else {
+            let Some(transport) = &mut self.slots[index].transport else {
                 return;
             };
-            let count = match recv(socket, &mut self.buffer[..], RecvFlags::empty()) {
-                Ok((0, _)) => return self.read_end(index, complete, End::Eof),
-                Ok((count, _)) => count,
-                Err(Errno::AGAIN) => return self.after_read(index, complete),
-                Err(Errno::INTR) => continue,
-                Err(errno) => return self.read_end(index, complete, End::Error(errno)),
+            let (end, count) = match transport.receive(&mut self.buffer) {
+                Ok((_, 0)) => return self.connection_lost(index, End::Eof),
+                Ok(received) => received,
+                Err(Errno::AGAIN) => return self.settle(index),
+                Err(errno) => return self.connection_lost(index, End::Error(errno)),
             };
             self.tally.traffic.received_bytes += count as u64;
-            match slot.read(&mut self.cache, &mut self.tally, &self.buffer[..count]) {
-                Ok(Some(reusable)) => complete = Some(reusable),
-                Ok(None) => {}
-                Err(violation) => return self.violated(index, violation),
+            // What is read now belongs to now, and not to a leg that ends while it is parsed.
+            self.stamp();
+            if !self.decode(index, end) {
+                return;
             }
-            if count < self.buffer.len() && !to_the_end {
-                return self.after_read(index, complete);
+            if end < self.buffer.len() && !to_the_end {
+                return self.settle(index);
             }
         }
-        match complete {
-            Some(_) => self.after_read(index, complete),
-            None => self.unread.push_back((index, to_the_end)),
-        }
+        self.unread.push_back((index, to_the_end));
+        self.settle(index);
     }
 
+    /// Hands what is in the buffer up to `end` to the protocol; `false` when the connection is gone.
     #[inline]
-    fn after_read(&mut self, index: usize, complete: Option<bool>) {
-        if let Some(reusable) = complete {
-            self.complete(index, reusable, false);
-        }
-    }
-
-    fn read_end(&mut self, index: usize, complete: Option<bool>, end: End) {
-        match complete {
-            Some(reusable) => self.complete(index, reusable, true),
-            None => self.connection_lost(index, end),
-        }
-    }
-
-    fn violated(&mut self, index: usize, violation: ProtocolViolation) {
-        let slot = &mut self.slots[index];
-        if !slot.has_request {
-            // Servers say 408 before they close an idle connection.
-            self.tally.connections.closed_idle += 1;
-            slot.close();
-            return;
-        }
-        let phase = if violation.is_in_body() {
-            FailurePhase::Body
-        } else {
-            FailurePhase::Head
-        };
-        self.fail_and_reconnect(index, FailureClass::Protocol, phase);
-    }
-
-    /// A response is complete. `closed` says that the peer has closed the connection after it.
-    #[inline]
-    pub(super) fn complete(&mut self, index: usize, reusable: bool, closed: bool) {
-        if !self.stamp() {
-            return;
-        }
-        let slot = &mut self.slots[index];
-        let latency_ns = self.now_ns - slot.started_ns;
-        let status = slot.status;
-        let written = slot.written == self.plan.request.bytes.len();
-        slot.has_request = false;
-        slot.stage = Stage::Idle;
-        slot.served += 1;
-        slot.failures = 0;
-        let connections = &mut self.tally.connections;
-        if !reusable || !written {
-            connections.closed_by_server += 1;
-            slot.close();
-        } else if closed {
-            connections.closed_idle += 1;
-            slot.close();
-        } else if slot.served >= self.plan.requests_per_connection {
-            connections.closed_by_plan += 1;
-            slot.close();
-        }
-        self.count(status, latency_ns);
-        self.start_next(index);
-    }
-
-    /// Counts a complete response.
-    #[inline]
-    fn count(&mut self, status: u16, latency_ns: u64) {
-        self.in_flight -= 1;
-        self.tally.add_status(status);
-        if let Some(bins) = &mut self.bins {
-            bins.add(self.now_ns);
-        }
-        let Some(running) = &mut self.leg else {
-            return;
-        };
-        running.last_ns = self.now_ns;
-        let failed = if !self.plan.expected[usize::from(status)] {
-            Some((FailureClass::Status, FailurePhase::Check))
-        } else if latency_ns > self.plan.timeout_ns {
-            Some((FailureClass::Timeout, FailurePhase::Body))
-        } else {
-            None
-        };
-        if let Some((class, phase)) = failed {
-            running.slice.failed += 1;
-            self.tally.fail(class, phase);
-        } else {
-            running.slice.ok += 1;
-            self.tally.ledger.ok += 1;
-            tally::record(&mut running.slice.latency, latency_ns);
-        }
-    }
-
-    /// Counts the failure of a request; `false` when its leg has ended before that, and with it the
-    /// request.
-    pub(super) fn fail(&mut self, index: usize, class: FailureClass, phase: FailurePhase) -> bool {
-        if !self.stamp() {
+    fn decode(&mut self, index: usize, end: usize) -> bool {
+        let mut from = 0;
+        loop {
+            let slot = &mut self.slots[index];
+            let Some(transport) = &mut slot.transport else {
+                return false;
+            };
+            let mut reading = Reading {
+                plan: &self.plan,
+                cache: &mut self.cache,
+                tally: &mut self.tally,
+                ended: &mut self.ended,
+                now_ns: self.now_ns,
+            };
+            let protocol = &mut slot.protocol;
+            let decoded = transport.decode(&mut self.buffer[from..end], |bytes| {
+                reading.tally.clear.received_bytes += bytes.len() as u64;
+                protocol.receive(&mut reading, bytes)
+            });
+            match decoded {
+                Decoded::All => return true,
+                Decoded::Close(close) => self.close(index, close),
+                Decoded::Closed => self.connection_lost(index, End::Eof),
+                Decoded::Broken(error) => self.connection_broken(index, Broken::Session(error)),
+                Decoded::Secured(used) => {
+                    from += used;
+                    let generation = slot.generation;
+                    self.secured(index);
+                    let slot = &self.slots[index];
+                    if slot.generation == generation && slot.is_open() {
+                        continue;
+                    }
+                }
+            }
             return false;
         }
-        self.slots[index].has_request = false;
-        self.in_flight -= 1;
-        self.tally.fail(class, phase);
-        if let Some(running) = &mut self.leg {
-            running.last_ns = self.now_ns;
-            running.slice.failed += 1;
-        }
-        true
-    }
-
-    /// Reads the clock, and ends what has ended by now; `false` when no leg is left.
-    #[inline]
-    fn stamp(&mut self) -> bool {
-        self.now_ns = clock::now_ns();
-        if self.now_ns >= self.next_boundary_ns {
-            self.cross_boundaries();
-        }
-        self.leg.is_some()
     }
 }
 

@@ -9,44 +9,38 @@
 //! requests and responses.
 
 mod connecting;
+mod counting;
 mod exchange;
+mod legs;
+mod pacing;
+mod securing;
 mod slot;
+mod transport;
 
 use std::collections::VecDeque;
-use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
-use recording::CpuTime;
+use recording::FailureClass;
 use rustix::event::epoll;
 use rustix::io::Errno;
 use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec};
 use rustix::time::{timerfd_create, timerfd_settime};
 
 use crate::clock;
-use crate::error::LoadError;
+use crate::error::{HandshakeError, LoadError, OpenFailure};
 use crate::http1::HeadCache;
-use crate::orders::{Leg, LegCounts, Mailbox, Notice, Order, SliceCounts};
-use crate::request::Request;
-use crate::schedule::Claims;
-use crate::tally::{self, Tally};
+use crate::observed::Observer;
+use crate::orders::{Drained, Leg, Mailbox, Notice, Order};
+use crate::plan::Plan;
+use crate::protocol::{Close, Ended, Fate};
+use crate::tally::{FailurePhase, Tally};
 use crate::timeline::Bins;
+use crate::tls::{Connector, TlsTally};
+use legs::RunningLeg;
+use pacing::Pacing;
 use slot::{Slot, Stage};
-
-/// What all client threads do.
-#[derive(Debug)]
-pub(crate) struct Plan {
-    pub(crate) request: Request,
-    pub(crate) addresses: Vec<SocketAddr>,
-    /// Local addresses to connect from; empty leaves the choice to the kernel.
-    pub(crate) sources: Vec<IpAddr>,
-    pub(crate) timeout_ns: u64,
-    /// Requests after which a connection is closed; the largest number for never.
-    pub(crate) requests_per_connection: u64,
-    /// Whether a status is ok; one place for each of 0..=999.
-    pub(crate) expected: Box<[bool]>,
-}
 
 /// A client thread.
 pub(crate) struct Worker {
@@ -58,7 +52,12 @@ pub(crate) struct Worker {
     slots: Vec<Slot>,
     buffer: Box<[u8]>,
     cache: HeadCache,
+    /// What has ended in the present read, not counted yet.
+    ended: Vec<Ended>,
     tally: Tally,
+    /// Begins sessions; none in clear.
+    connector: Option<Connector>,
+    tls: TlsTally,
     leg: Option<RunningLeg>,
     next_legs: VecDeque<Leg>,
     bins: Option<Bins>,
@@ -73,27 +72,32 @@ pub(crate) struct Worker {
     armed_ns: u64,
     /// Connections that had more to read than one turn gives them, and whether they have ended.
     unread: VecDeque<(usize, bool)>,
+    /// Connections that have something to write when all were read.
+    gathered: Vec<usize>,
     /// Connections of the start whose first attempt is not over.
     opening: usize,
-    open_failure: Option<Errno>,
+    open_failure: Option<OpenFailure>,
     /// Index of the address that answered last.
     address: usize,
     outage: connecting::Outage,
     /// Whether slots without a request should look for one.
     pump: bool,
     leaving: bool,
+    /// What decides when requests are sent, apart from responses.
+    pacing: Option<Pacing>,
+    observer: Observer,
+    /// What the window left behind and is waited for.
+    drain: Option<Drained>,
+    /// Time between two connections, where they are opened at a rate.
+    connect_interval_ns: Option<u64>,
+    next_connect_ns: u64,
 }
 
-/// The current leg.
+/// What a thread knows of its whole run.
 #[derive(Debug)]
-struct RunningLeg {
-    leg: Leg,
-    claims: Claims,
-    cpu_at_start: CpuTime,
-    slice: SliceCounts,
-    slice_ends_ns: u64,
-    /// When the last request ended.
-    last_ns: u64,
+pub(crate) struct Left {
+    pub(crate) bins: Option<Bins>,
+    pub(crate) tls: TlsTally,
 }
 
 impl Worker {
@@ -103,6 +107,7 @@ impl Worker {
         mailbox: Arc<Mailbox>,
         notices: Sender<Notice>,
         connections: u32,
+        thread: u32,
     ) -> Result<Self, LoadError> {
         let os = |call| move |errno| LoadError::Os { call, errno };
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(os("epoll_create1"))?;
@@ -114,9 +119,17 @@ impl Worker {
             epoll::add(&epoll, descriptor, epoll::EventData::new_u64(token), edge)
                 .map_err(os("epoll_ctl"))?;
         }
-        let tally = Tally::new(plan.timeout_ns);
+        let tally = Tally::for_plan(&plan);
+        let pacing = Pacing::new(&plan, thread, connections as usize);
+        let connector = plan
+            .tls
+            .as_ref()
+            .map(|settings| Connector::new(settings, connections as usize));
         Ok(Self {
-            slots: (0..connections).map(|_| Slot::new()).collect(),
+            connect_interval_ns: plan.connect_interval_ns(),
+            slots: (0..connections).map(|_| Slot::new(&plan)).collect(),
+            tls: TlsTally::new(plan.timeout_ns),
+            connector,
             plan,
             mailbox,
             notices,
@@ -124,6 +137,7 @@ impl Worker {
             timer,
             buffer: vec![0; BUFFER_BYTES].into(),
             cache: HeadCache::default(),
+            ended: Vec::new(),
             tally,
             leg: None,
             next_legs: VecDeque::new(),
@@ -134,21 +148,27 @@ impl Worker {
             next_timer_ns: u64::MAX,
             armed_ns: u64::MAX,
             unread: VecDeque::new(),
+            gathered: Vec::new(),
             opening: 0,
             open_failure: None,
             address: 0,
             outage: connecting::Outage::default(),
             pump: false,
             leaving: false,
+            pacing,
+            observer: Observer::new(),
+            drain: None,
+            next_connect_ns: 0,
         })
     }
 
     /// Opens the connections and obeys orders until told to leave.
-    pub(crate) fn run(mut self) -> Result<Option<Bins>, LoadError> {
+    pub(crate) fn run(mut self) -> Result<Left, LoadError> {
         self.open_all();
         let mut events = Vec::with_capacity(EVENTS_MAX);
         while !self.leaving {
             self.wait(&mut events)?;
+            let woken_ns = self.observer.samples_turn().then(clock::now_ns);
             let stamped_ns = self.now_ns;
             let mut ordered = false;
             for event in events.drain(..) {
@@ -169,10 +189,20 @@ impl Worker {
             while self.pump {
                 self.pump_all();
             }
+            if self.pacing.is_some() {
+                self.dispatch();
+            }
+            self.flush_gathered();
             self.end_leg_when_drained();
+            if let Some(woken_ns) = woken_ns {
+                self.observer.turned(clock::now_ns() - woken_ns);
+            }
             self.arm_timer()?;
         }
-        Ok(self.bins)
+        Ok(Left {
+            bins: self.bins,
+            tls: self.tls,
+        })
     }
 
     fn wait(&mut self, events: &mut Vec<epoll::Event>) -> Result<(), LoadError> {
@@ -196,7 +226,7 @@ impl Worker {
         if self.now_ns >= self.next_boundary_ns {
             self.cross_boundaries();
         }
-        if self.leg.is_none() && self.in_flight > 0 {
+        if self.leg.is_none() && self.in_flight > 0 && self.drain.is_none() {
             self.abort();
         }
         if self.now_ns >= self.next_timer_ns {
@@ -213,138 +243,12 @@ impl Worker {
                     self.next_legs.clear();
                     self.end_leg(self.now_ns);
                     self.abort();
+                    self.end_drain();
                     self.report(Notice::Halted);
                 }
                 Order::Leave => self.leaving = true,
             }
         }
-    }
-
-    fn begin_leg(&mut self, leg: Leg) {
-        self.tally = Tally::new(self.plan.timeout_ns);
-        self.tally.ledger.carried_in = u64::from(self.in_flight);
-        let open = self.slots.iter().filter(|slot| slot.is_open()).count();
-        self.tally.connections.asked = u32::try_from(self.slots.len()).unwrap_or(u32::MAX);
-        self.tally.connections.open_at_start = open as u64;
-        if self.bins.is_none() {
-            self.bins = Some(Bins::new(leg.starts_ns));
-        }
-        self.leg = Some(RunningLeg {
-            claims: Claims::new(Arc::clone(&leg.budget)),
-            cpu_at_start: clock::thread_cpu(),
-            slice: self.new_slice(0),
-            slice_ends_ns: leg
-                .slice_ns
-                .map_or(u64::MAX, |slice_ns| leg.starts_ns + slice_ns),
-            last_ns: leg.starts_ns,
-            leg,
-        });
-        self.update_boundary();
-        self.pump = true;
-    }
-
-    /// Ends the current leg, if there is one; what is in flight counts as unfinished.
-    fn end_leg(&mut self, at_ns: u64) {
-        let Some(running) = self.leg.take() else {
-            return;
-        };
-        let mut counts = LegCounts {
-            measured: running.leg.measured,
-            tally: std::mem::replace(&mut self.tally, Tally::new(self.plan.timeout_ns)),
-            last_slice: running.slice,
-            cpu: since(running.cpu_at_start, clock::thread_cpu()),
-            ended_ns: at_ns,
-            oldest_unfinished_ns: self
-                .oldest_request_ns()
-                .map(|since| at_ns.saturating_sub(since)),
-        };
-        counts.tally.ledger.unfinished = u64::from(self.in_flight);
-        tally::add(&mut counts.tally.latency, &counts.last_slice.latency);
-        self.report(Notice::LegDone(Box::new(counts)));
-        self.update_boundary();
-    }
-
-    /// Crosses every boundary up to now, in order, so that what happens next is counted where it
-    /// belongs.
-    #[cold]
-    fn cross_boundaries(&mut self) {
-        while let Some(running) = &mut self.leg {
-            let leg_ends_ns = running.leg.ends_ns.unwrap_or(u64::MAX);
-            if running.slice_ends_ns <= self.now_ns && running.slice_ends_ns < leg_ends_ns {
-                self.end_slice();
-            } else if leg_ends_ns <= self.now_ns {
-                self.end_leg(leg_ends_ns);
-                if let Some(next) = self.next_legs.pop_front() {
-                    self.begin_leg(next);
-                }
-            } else {
-                break;
-            }
-        }
-        self.update_boundary();
-    }
-
-    fn end_slice(&mut self) {
-        let Some(index) = self.leg.as_ref().map(|running| running.slice.index) else {
-            return;
-        };
-        let fresh = self.new_slice(index + 1);
-        let Some(running) = &mut self.leg else {
-            return;
-        };
-        running.slice_ends_ns += running.leg.slice_ns.unwrap_or(u64::MAX);
-        let ended = std::mem::replace(&mut running.slice, fresh);
-        let measured = running.leg.measured;
-        tally::add(&mut self.tally.latency, &ended.latency);
-        if measured {
-            self.report(Notice::Slice(Box::new(ended)));
-        }
-    }
-
-    fn end_leg_when_drained(&mut self) {
-        let Some(running) = &self.leg else {
-            return;
-        };
-        if self.in_flight == 0 && running.claims.is_exhausted() {
-            self.end_leg(running.last_ns);
-        }
-    }
-
-    /// Takes back what is in flight after the last leg.
-    fn abort(&mut self) {
-        for slot in &mut self.slots {
-            if slot.has_request {
-                slot.has_request = false;
-                slot.close();
-            }
-        }
-        self.in_flight = 0;
-    }
-
-    fn new_slice(&self, index: u64) -> SliceCounts {
-        SliceCounts {
-            index,
-            ok: 0,
-            failed: 0,
-            latency: tally::histogram(self.plan.timeout_ns),
-        }
-    }
-
-    fn update_boundary(&mut self) {
-        self.next_boundary_ns = self.leg.as_ref().map_or(u64::MAX, |running| {
-            running
-                .slice_ends_ns
-                .min(running.leg.ends_ns.unwrap_or(u64::MAX))
-        });
-    }
-
-    /// When the oldest request in flight was first written.
-    fn oldest_request_ns(&self) -> Option<u64> {
-        self.slots
-            .iter()
-            .filter(|slot| slot.has_request)
-            .map(|slot| slot.since_ns)
-            .min()
     }
 
     /// Looks for connections and requests that have taken too long, and for connections that may be
@@ -357,16 +261,62 @@ impl Worker {
             let slot = &self.slots[index];
             match slot.stage {
                 Stage::Waiting { retry_ns } if retry_ns > self.now_ns => self.set_timer(retry_ns),
-                Stage::Waiting { .. } => self.start_next(index),
-                Stage::Connecting | Stage::Busy if slot.since_ns + timeout_ns > self.now_ns => {
+                Stage::Waiting { .. } if slot.has_permit => self.connect(index),
+                Stage::Waiting { .. } => self.refill(index),
+                Stage::Connecting if slot.since_ns + timeout_ns > self.now_ns => {
                     self.set_timer(slot.since_ns + timeout_ns);
                 }
+                Stage::Securing | Stage::Greeting
+                    if slot.connected_ns + timeout_ns > self.now_ns =>
+                {
+                    self.set_timer(slot.connected_ns + timeout_ns);
+                }
                 Stage::Connecting => self.connect_failed(index, Errno::TIMEDOUT),
-                Stage::Busy => self.timed_out(index),
-                Stage::Closed | Stage::Idle => {}
+                Stage::Securing | Stage::Greeting => {
+                    self.handshake_failed(index, HandshakeError::Os(Errno::TIMEDOUT));
+                }
+                Stage::Open => self.expire_exchanges(index),
+                Stage::Closed => {}
             }
         }
         self.next_timer_ns = self.next_timer_ns.max(self.now_ns + TIMER_STEP_NS);
+    }
+
+    /// Ends the exchanges of a connection that have taken too long.
+    fn expire_exchanges(&mut self, index: usize) {
+        let slot = &mut self.slots[index];
+        let Some(oldest_ns) = slot.protocol.oldest_ns() else {
+            return self.expire_barred(index);
+        };
+        let due_ns = oldest_ns + self.plan.timeout_ns;
+        if due_ns > self.now_ns {
+            self.set_timer(due_ns);
+            return;
+        }
+        let late_ns = self.now_ns - self.plan.timeout_ns;
+        match slot.protocol.expire(&self.plan, late_ns, &mut self.ended) {
+            Some(close) => self.close(index, close),
+            None => self.settle(index),
+        }
+    }
+
+    /// A server that allows no request at all fails one in every timeout, so that the run goes on.
+    fn expire_barred(&mut self, index: usize) {
+        let slot = &self.slots[index];
+        if !slot.protocol.is_barred() {
+            return;
+        }
+        let due_ns = slot.connected_ns + self.plan.timeout_ns;
+        if due_ns > self.now_ns {
+            return self.set_timer(due_ns);
+        }
+        let waiting = self.slots[index].queue.pop_front();
+        if let Some(exchange) = waiting.or_else(|| self.claim()) {
+            let class = FailureClass::Timeout;
+            let phase = FailurePhase::Write;
+            self.give_up(exchange, Fate::Failed { class, phase });
+            self.close(index, Close::Failure);
+        }
     }
 
     /// Something is due at `at_ns`.
@@ -377,7 +327,10 @@ impl Worker {
     /// Sets the kernel's timer if what is due next has changed. A timeout of `epoll_pwait` would be
     /// set and cancelled at every wait.
     fn arm_timer(&mut self) -> Result<(), LoadError> {
-        let due_ns = self.next_timer_ns.min(self.next_boundary_ns);
+        let due_ns = self
+            .next_timer_ns
+            .min(self.next_boundary_ns)
+            .min(self.next_pacing_ns());
         if due_ns == self.armed_ns {
             return Ok(());
         }
@@ -407,14 +360,6 @@ impl Worker {
     fn report(&self, notice: Notice) {
         // Without a receiver the run is over, and an order to leave is on its way.
         let _gone = self.notices.send(notice);
-    }
-}
-
-fn since(start: CpuTime, end: CpuTime) -> CpuTime {
-    CpuTime {
-        // How the total divides is an estimate of the kernel's, which may take some back.
-        user_ns: end.user_ns.saturating_sub(start.user_ns),
-        system_ns: end.system_ns.saturating_sub(start.system_ns),
     }
 }
 

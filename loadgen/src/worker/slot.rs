@@ -1,9 +1,12 @@
-//! One of the connections that are kept alive, and the request that it carries.
+//! A place for one of the connections that are kept alive, and the exchanges that belong to it.
 
-use std::os::fd::OwnedFd;
+use std::collections::VecDeque;
 
-use crate::http1::{Event, HeadCache, ProtocolViolation, ResponseParser};
-use crate::tally::{FailurePhase, Tally};
+use crate::plan::Plan;
+use crate::protocol::{Exchange, Protocol};
+use crate::tls::Session;
+
+use super::transport::Transport;
 
 /// Where a connection is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,114 +20,119 @@ pub(super) enum Stage {
     },
     /// It is being opened.
     Connecting,
-    /// It is open and nothing is in flight.
-    Idle,
-    /// It carries a request.
-    Busy,
+    /// It is connected, and the handshake of TLS is under way.
+    Securing,
+    /// The server still has to show that it speaks the protocol.
+    Greeting,
+    /// It is open.
+    Open,
 }
 
 /// A place for one connection at a time.
 #[derive(Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "they are independent of each other"
+)]
 pub(super) struct Slot {
-    pub(super) socket: Option<OwnedFd>,
+    pub(super) transport: Option<Transport>,
+    pub(super) protocol: Protocol,
+    /// What has no connection: it waits for this one to open, or is to be sent once more.
+    pub(super) queue: VecDeque<Exchange>,
     pub(super) stage: Stage,
     /// Counts connections, so that an event of an old one is not taken for one of a new one.
     pub(super) generation: u32,
-    /// Start of what the timeout limits: connecting, or the request.
+    /// When opening it began, ns.
     pub(super) since_ns: u64,
-    /// Whether a request belongs to this slot, on its way or waiting for the connection.
-    pub(super) has_request: bool,
-    /// First write of the request; kept when it is replayed. Zero before.
-    pub(super) started_ns: u64,
-    /// Bytes of the request that were written on this connection.
-    pub(super) written: usize,
-    /// Status of the final head.
-    pub(super) status: u16,
-    /// Responses completed on this connection.
-    pub(super) served: u64,
+    /// When it was connected, and its handshake began, ns.
+    pub(super) connected_ns: u64,
     /// Attempts in a row that led to no response.
     pub(super) failures: u32,
+    /// Connections begun, in all.
+    pub(super) dialled: usize,
     /// Addresses tried since the last connection.
     pub(super) tried: usize,
-    pub(super) parser: ResponseParser,
+    /// Whether it waits for a request to become due.
+    pub(super) is_ready: bool,
+    /// When it may send again after a response, ns.
+    pub(super) rests_until_ns: u64,
+    /// Whether it may connect although connections are opened at a rate.
+    pub(super) has_permit: bool,
+    /// When requests could be sent on it, ns.
+    pub(super) opened_ns: u64,
+    /// Whether the present connection has brought a byte of a response.
+    pub(super) is_greeted: bool,
+    /// Whether it waits for its turn to write.
+    pub(super) is_gathering: bool,
+    /// Responses in the present leg.
+    pub(super) responses: u64,
 }
 
 impl Slot {
     /// A place without a connection.
-    pub(super) fn new() -> Self {
+    pub(super) fn new(plan: &Plan) -> Self {
         Self {
-            socket: None,
+            transport: None,
+            protocol: Protocol::new(plan),
+            queue: VecDeque::new(),
             stage: Stage::Closed,
             generation: 0,
             since_ns: 0,
-            has_request: false,
-            started_ns: 0,
-            written: 0,
-            status: 0,
-            served: 0,
+            connected_ns: 0,
             failures: 0,
+            dialled: 0,
             tried: 0,
-            parser: ResponseParser::new(),
+            is_ready: false,
+            rests_until_ns: 0,
+            has_permit: false,
+            opened_ns: 0,
+            is_greeted: false,
+            is_gathering: false,
+            responses: 0,
         }
     }
 
-    /// Closes the connection.
+    /// Closes the connection; what is still in flight on it is forgotten.
     pub(super) fn close(&mut self) {
-        self.socket = None;
+        self.transport = None;
         self.stage = Stage::Closed;
         self.generation = self.generation.wrapping_add(1);
+        self.protocol.reset();
+        self.is_greeted = false;
     }
 
     /// Whether a connection is established.
     pub(super) fn is_open(&self) -> bool {
-        matches!(self.stage, Stage::Idle | Stage::Busy)
+        self.stage == Stage::Open
     }
 
-    /// Reads bytes of a response; `Some(reusable)` when it is complete.
-    #[inline]
-    pub(super) fn read(
-        &mut self,
-        cache: &mut HeadCache,
-        tally: &mut Tally,
-        mut input: &[u8],
-    ) -> Result<Option<bool>, ProtocolViolation> {
-        let mut complete = None;
-        while let Some(event) = self.parser.next(cache, &mut input)? {
-            let traffic = &mut tally.traffic;
-            match event {
-                Event::Interim { raw, .. } => {
-                    tally.interim += 1;
-                    traffic.head_bytes += raw.len() as u64;
-                }
-                Event::Head { head, raw } => {
-                    self.status = head.status;
-                    traffic.head_bytes += raw.len() as u64;
-                }
-                Event::Body(data) => traffic.body_bytes += data.len() as u64,
-                Event::Complete {
-                    reusable,
-                    trailer_bytes,
-                } => {
-                    traffic.head_bytes += trailer_bytes;
-                    complete = Some(reusable);
-                }
-            }
+    /// When each exchange began to wait, ns.
+    pub(super) fn each_started_ns(&self, see: &mut dyn FnMut(u64)) {
+        for exchange in &self.queue {
+            see(match exchange.started_ns {
+                0 => self.since_ns,
+                started_ns => started_ns,
+            });
         }
-        Ok(complete)
+        self.protocol.each_started_ns(see);
     }
 
-    /// Where a request is that fails now.
-    pub(super) fn failure_phase(&self, request_bytes: usize) -> FailurePhase {
-        if self.stage == Stage::Connecting {
-            FailurePhase::Connect
-        } else if self.parser.is_in_body() {
-            FailurePhase::Body
-        } else if self.parser.is_touched() {
-            FailurePhase::Head
-        } else if self.written < request_bytes {
-            FailurePhase::Write
-        } else {
-            FailurePhase::FirstByte
+    /// Puts a session on top of the connected socket.
+    pub(super) fn secure(&mut self, session: Session) {
+        if let Some(transport) = self.transport.take() {
+            self.transport = Some(transport.secured(session));
         }
+    }
+
+    /// Whether there is a socket that can be read.
+    pub(super) fn is_connected(&self) -> bool {
+        matches!(self.stage, Stage::Securing | Stage::Greeting | Stage::Open)
+    }
+
+    /// When the oldest exchange began to wait, ns.
+    pub(super) fn oldest_ns(&self) -> Option<u64> {
+        let queued = (!self.queue.is_empty()).then_some(self.since_ns);
+        let in_flight = self.protocol.oldest_ns();
+        queued.into_iter().chain(in_flight).min()
     }
 }

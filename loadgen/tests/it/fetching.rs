@@ -99,6 +99,6 @@ fn broken_responses() {
         b"HTTP/1.1 200 OK\r\nContent-Length: +3\r\n\r\nabc",
         "content-length is not a number",
     );
-    let error = fetch("https://localhost/", &[]).unwrap_err();
+    let error = fetch("gopher://localhost/", &[]).unwrap_err();
     assert!(matches!(error, FetchError::Config(_)), "{error}");
 }

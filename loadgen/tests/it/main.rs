@@ -8,8 +8,16 @@ mod counts;
 mod failures;
 mod fetching;
 mod framing;
+mod http2;
+mod http2_hostile;
+mod peer2;
 mod phases;
+mod pipelining;
+mod real_servers;
+mod requests;
 mod server;
+mod shapes;
+mod tls;
 
 use loadgen::{Config, LoadError, Stop, run};
 use recording::{FailureClass, Load};

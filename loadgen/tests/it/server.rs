@@ -1,7 +1,7 @@
 //! A server that does what a test tells it to, and counts what it saw.
 
 use std::collections::HashMap;
-use std::io::{Read as _, Write as _};
+use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -25,7 +25,8 @@ pub(crate) enum Then {
 
 /// One request that arrived.
 pub(crate) struct Exchange<'a> {
-    stream: &'a TcpStream,
+    wire: &'a mut dyn Wire,
+    peer: IpAddr,
     /// Its head.
     pub(crate) head: &'a str,
     /// Its body.
@@ -41,13 +42,33 @@ pub(crate) struct Exchange<'a> {
 impl Exchange<'_> {
     /// Address that it came from.
     pub(crate) fn peer(&self) -> IpAddr {
-        self.stream.peer_addr().unwrap().ip()
+        self.peer
     }
 
     /// Writes bytes; a peer that has gone is the business of the test, not of the server.
     pub(crate) fn send(&mut self, bytes: &[u8]) {
-        self.sent_all &= self.stream.write_all(bytes).is_ok();
+        self.sent_all &= self.wire.write_all(bytes).is_ok();
     }
+}
+
+/// What bytes of a connection are read from and written to: a socket, or TLS on top of it.
+pub(crate) trait Wire: Read + Write {}
+
+impl<T: Read + Write> Wire for T {}
+
+/// Handshakes as the server saw them.
+#[derive(Default)]
+pub(crate) struct Handshakes {
+    /// Full ones.
+    pub(crate) full: AtomicU64,
+    /// Those that resumed a session.
+    pub(crate) resumed: AtomicU64,
+    /// Connections that ended before the end of their handshake.
+    pub(crate) failed: AtomicU64,
+    /// Names that clients asked for.
+    pub(crate) names: Mutex<Vec<Option<String>>>,
+    /// Whether each client showed a certificate.
+    pub(crate) certified: AtomicU64,
 }
 
 /// A running server; it ends when it is dropped.
@@ -61,6 +82,8 @@ pub(crate) struct Server {
 struct State {
     accepts: AtomicU64,
     requests: AtomicU64,
+    tls: Option<Arc<rustls::ServerConfig>>,
+    handshakes: Handshakes,
     /// Requests of each connection that has ended.
     per_connection: Mutex<Vec<u64>>,
     open: Mutex<HashMap<u64, TcpStream>>,
@@ -76,14 +99,33 @@ impl Server {
         Self::start_on((Ipv4Addr::LOCALHOST, 0).into(), answer)
     }
 
+    /// Serves over TLS on a free port of 127.0.0.1.
+    pub(crate) fn start_tls(
+        config: Arc<rustls::ServerConfig>,
+        answer: impl Fn(&mut Exchange<'_>) -> Then + Send + Sync + 'static,
+    ) -> Self {
+        Self::start_with((Ipv4Addr::LOCALHOST, 0).into(), Some(config), answer)
+    }
+
     /// Serves on a given address.
     pub(crate) fn start_on(
         address: SocketAddr,
         answer: impl Fn(&mut Exchange<'_>) -> Then + Send + Sync + 'static,
     ) -> Self {
+        Self::start_with(address, None, answer)
+    }
+
+    fn start_with(
+        address: SocketAddr,
+        tls: Option<Arc<rustls::ServerConfig>>,
+        answer: impl Fn(&mut Exchange<'_>) -> Then + Send + Sync + 'static,
+    ) -> Self {
         let listener = TcpListener::bind(address).unwrap();
         let address = listener.local_addr().unwrap();
-        let state = Arc::new(State::default());
+        let state = Arc::new(State {
+            tls,
+            ..State::default()
+        });
         let shared = Arc::clone(&state);
         let acceptor = std::thread::spawn(move || accept(&listener, &shared, &Arc::new(answer)));
         Self {
@@ -95,7 +137,17 @@ impl Server {
 
     /// A URL of this server.
     pub(crate) fn url(&self, path: &str) -> String {
-        format!("http://{}{path}", self.address)
+        let scheme = if self.state.tls.is_some() {
+            "https"
+        } else {
+            "http"
+        };
+        format!("{scheme}://{}{path}", self.address)
+    }
+
+    /// What it saw of TLS.
+    pub(crate) fn handshakes(&self) -> &Handshakes {
+        &self.state.handshakes
     }
 
     /// Its port.
@@ -189,13 +241,28 @@ fn serve(
     answer: &dyn Fn(&mut Exchange<'_>) -> Then,
 ) -> u64 {
     stream.set_nodelay(true).unwrap();
+    let mut plain = stream;
+    let mut secured;
+    let wire: &mut dyn Wire = match &state.tls {
+        None => &mut plain,
+        Some(config) => match secure(stream, Arc::clone(config), &state.handshakes) {
+            None => return 0,
+            Some(stream) => {
+                secured = stream;
+                &mut secured
+            }
+        },
+    };
     let mut buffer = Vec::new();
     let mut nth = 0;
-    while let Some((head, body)) = read_request(stream, &mut buffer) {
+    while let Some((head, body)) = read_request(wire, &mut buffer) {
         nth += 1;
         let total = state.requests.fetch_add(1, Ordering::SeqCst) + 1;
         let mut exchange = Exchange {
-            stream,
+            wire: &mut *wire,
+            peer: stream
+                .peer_addr()
+                .map_or(Ipv4Addr::UNSPECIFIED.into(), |peer| peer.ip()),
             head: &head,
             body: &body,
             nth,
@@ -218,8 +285,34 @@ fn serve(
     nth
 }
 
+/// The handshake of a connection; `None` when it fails.
+fn secure<'a>(
+    mut stream: &'a TcpStream,
+    config: Arc<rustls::ServerConfig>,
+    seen: &Handshakes,
+) -> Option<rustls::StreamOwned<rustls::ServerConnection, &'a TcpStream>> {
+    let mut connection = rustls::ServerConnection::new(config).unwrap();
+    while connection.is_handshaking() {
+        if connection.complete_io(&mut stream).is_err() {
+            seen.failed.fetch_add(1, Ordering::SeqCst);
+            return None;
+        }
+    }
+    let kind = match connection.handshake_kind() {
+        Some(rustls::HandshakeKind::Resumed) => &seen.resumed,
+        _ => &seen.full,
+    };
+    kind.fetch_add(1, Ordering::SeqCst);
+    let name = connection.server_name().map(str::to_owned);
+    seen.names.lock().unwrap().push(name);
+    if connection.peer_certificates().is_some() {
+        seen.certified.fetch_add(1, Ordering::SeqCst);
+    }
+    Some(rustls::StreamOwned::new(connection, stream))
+}
+
 /// The next request; `None` when the peer has closed.
-fn read_request(mut stream: &TcpStream, buffer: &mut Vec<u8>) -> Option<(String, Vec<u8>)> {
+fn read_request(stream: &mut dyn Wire, buffer: &mut Vec<u8>) -> Option<(String, Vec<u8>)> {
     let mut more = || {
         let mut bytes = [0; 4096];
         match stream.read(&mut bytes) {

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use recording::{Failure, FailureClass, LatencyHistogram, Load, Recording};
 
-use super::{Line, Table, name, or_absent, sentence};
+use super::{Line, Table, measures, name, or_absent, sentence, transport};
 use crate::figures::{bytes, counted, grouped, micros, percent, rate, rounded, span};
 use crate::layout::{Tone, WRITES};
 use crate::metrics::{quantile_support, supported_quantile};
@@ -26,10 +26,11 @@ pub(crate) fn title(load: &Load) -> String {
         (None, None) => "until stopped".to_owned(),
     };
     format!(
-        "{} {}  {}, {}, {length}",
+        "{} {}  {}{}, {}, {length}",
         name(&plan.method),
         sentence(&load.url),
         counted(plan.connections as usize, "connection"),
+        transport::depth(plan),
         counted(plan.threads as usize, "thread")
     )
 }
@@ -41,17 +42,19 @@ pub(crate) fn lines(load: &Load) -> Vec<Line> {
     lines.extend(latency(
         "latency",
         load.latency.as_ref(),
-        "first byte written to last byte read",
+        measures::latency_begins(load),
     ));
     lines.extend(latency(
         "connect",
         load.connect_time.as_ref(),
         "per connection",
     ));
+    lines.extend(transport::lines(load));
     lines.push(statuses(load));
     lines.push(connections(load));
     lines.push(traffic(load));
     lines.push(client(load));
+    lines.extend(measures::lines(load));
     lines.extend(slices(load));
     if let Some(why) = &load.ended_early {
         lines.push(Line::toned(
@@ -107,12 +110,15 @@ fn failure_text(failure: &Failure) -> String {
     let what = match failure.class {
         FailureClass::AddressUnavailable => "no free local address",
         FailureClass::Closed => "connection closed too early",
+        FailureClass::Content => "unexpected body",
         FailureClass::Protocol => "protocol broken",
         FailureClass::Refused => "connection refused",
         FailureClass::Reset => "connection reset",
         FailureClass::ShortBody => "body too short",
         FailureClass::Status => "unexpected status",
+        FailureClass::StreamReset => "stream reset by the server",
         FailureClass::Timeout => "timeout",
+        FailureClass::Tls => "TLS failed",
         FailureClass::Os => "system error",
     };
     format!(
@@ -162,7 +168,7 @@ fn ledger(load: &Load) -> Line {
     if ledger.replayed > 0 {
         write!(
             text,
-            "; {} replayed after an idle close",
+            "; {} sent again, unanswered before",
             grouped(ledger.replayed)
         )
         .expect(WRITES);
@@ -185,7 +191,11 @@ fn failures(load: &Load) -> Option<Line> {
     (!parts.is_empty()).then(|| Line::toned("failed", parts.join("; "), Tone::Bad))
 }
 
-fn latency(label: &'static str, latency: Option<&LatencyHistogram>, from: &str) -> Option<Line> {
+pub(super) fn latency(
+    label: &'static str,
+    latency: Option<&LatencyHistogram>,
+    from: &str,
+) -> Option<Line> {
     let latency = latency?;
     let mut parts = Vec::new();
     let mut missing = None;

@@ -7,10 +7,12 @@ pub(crate) mod below;
 pub(crate) mod compare;
 pub(crate) mod judgement;
 pub(crate) mod load;
+mod measures;
 mod processes;
 pub(crate) mod profile;
 pub(crate) mod syscalls;
 pub(crate) mod threads;
+mod transport;
 
 use recording::{Host, NotMeasured, Recording, Warning};
 

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use recording::{
-    Abi, Arm, ArmKind, CallRow, ConfigFile, ConnectionCounts, CpuTime, Detail, Host, InFlightCall,
-    LatencyHistogram, Ledger, Load, LoadPlan, LoadSlice, Log2Histogram, OwnCost, Probes, Profile,
-    ProfiledProcess, Protocol, Recording, RecordingKind, ResponseShape, Round, SCHEMA, Scenario,
-    ServerCpu, Setting, TimeStats, Timeline, Tool, Traffic, WaitRow, Window, family, number,
+    Abi, Arm, ArmKind, CallRow, ConfigFile, ConnectionCounts, CpuTime, Detail, Host, HttpVersion,
+    InFlightCall, LatencyHistogram, Ledger, Load, LoadPlan, LoadSlice, Log2Histogram, OwnCost,
+    Probes, Profile, ProfiledProcess, Protocol, Recording, RecordingKind, ResponseShape, Round,
+    SCHEMA, Scenario, ServerCpu, Setting, TimeStats, Timeline, Tool, Traffic, WaitRow, Window,
+    family, number,
 };
 
 /// What one arm does; everything else follows.
@@ -317,6 +318,9 @@ fn load(server: &Server, window: Window, ok: u64, speed: f64) -> Load {
         url: "http://127.0.0.1:8080/file".to_owned(),
         plan: LoadPlan {
             connections: 64,
+            depth: 1,
+            http: HttpVersion::default(),
+            tls: None,
             threads: 1,
             requests: None,
             duration_ns: Some(WINDOW_NS),
@@ -326,6 +330,7 @@ fn load(server: &Server, window: Window, ok: u64, speed: f64) -> Load {
             timeout_ns: 10_000_000_000,
             method: "GET".to_owned(),
             headers: Vec::new(),
+            shape: None,
         },
         window,
         ledger: Ledger {
@@ -351,6 +356,8 @@ fn load(server: &Server, window: Window, ok: u64, speed: f64) -> Load {
             head_bytes: ok * 238,
             body_bytes: ok,
         },
+        tls: None,
+        http2: None,
         client_cpu: CpuTime {
             user_ns: ok * 4_100,
             system_ns: ok * 6_700,
@@ -363,6 +370,7 @@ fn load(server: &Server, window: Window, ok: u64, speed: f64) -> Load {
         timeline: Timeline::default(),
         ended_early: None,
         warnings: Vec::new(),
+        measures: None,
     }
 }
 

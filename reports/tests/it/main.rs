@@ -12,4 +12,6 @@ mod markdown;
 mod real;
 mod strace;
 mod text;
+mod tools;
+mod transport;
 mod verdict;

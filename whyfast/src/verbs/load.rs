@@ -1,54 +1,115 @@
 //! `whyfast load`: the load generator alone, or as a half that is told when to go.
 
+mod selftest;
+mod watching;
+
 use std::fs;
+use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use anyhow::Context as _;
 use loadgen::{Config, Control, LoadError, Stop, StopHandle, Warmup};
 use recording::wire::{Command, Message, WIRE_VERSION};
-use recording::{LoadPhase, LoadSlice, Partial, RecordingKind, exit_code};
+use recording::{LoadPhase, LoadSlice, Partial, Recording, RecordingKind, exit_code};
 use reports::{Footer, Limits};
 
-use crate::args::LoadArgs;
+use crate::args::{Format, LoadArgs};
+use crate::args_shape::LoadFormat;
 use crate::failure::Failure;
 use crate::machine::now_ns;
 use crate::output::{self, Output};
-use crate::signals::{Interrupt, leave_to_parent};
+use crate::signals::leave_to_parent;
 use crate::verbs::profile::commands;
 use crate::verbs::render;
+use watching::Watching;
 
 /// Loads and renders, or speaks as a half.
 pub(crate) fn load(args: &LoadArgs) -> anyhow::Result<u8> {
+    if args.selftest {
+        return selftest::run();
+    }
     let config = config(args)?;
     if args.control {
         leave_to_parent()?;
         return Ok(as_half(&config));
     }
-    if !(0.0..=100.0).contains(&args.max_errors) {
-        return Err(Failure::usage(
-            "--max-errors is a percentage between 0 and 100",
-        ));
+    for (name, percent) in [
+        ("--max-errors", args.max_errors),
+        ("--min-rate", args.shape.min_rate),
+    ] {
+        if !(0.0..=100.0).contains(&percent) {
+            return Err(Failure::usage(format!(
+                "{name} is a percentage between 0 and 100"
+            )));
+        }
     }
-    let output = Output::open(args.output.output.as_deref())?;
-    let mut control = Interruptible(Interrupt::install()?);
-    let load = loadgen::run(&config, &mut control).map_err(|error| explain(&error))?;
+    let outputs = Outputs::open(args)?;
+    let mut control = Watching::new(&config)?;
+    let result = match &args.shape.find_max {
+        Some(limit) => loadgen::find_max(&config, limit, &mut control),
+        None => loadgen::run(&config, &mut control),
+    };
+    let load = result.map_err(|error| explain(&error))?;
+    drop(control);
     let mut recording = render::blank(RecordingKind::Load);
     recording.partial = load.ended_early.clone().map(|why| Partial { why });
     render::add_load(&mut recording, load);
-    let style = output::style(&output);
-    let text = render::recording(&recording, args.output.format, &style, &Footer::default());
-    output.write(&text)?;
+    outputs.write(&recording)?;
     let limits = Limits {
         max_errors: args.max_errors / 100.0,
+        min_rate: args.shape.min_rate / 100.0,
         ..Limits::default()
     };
     Ok(reports::exit_code(&recording, &limits))
 }
 
+/// The files of a result, checked before anything is sent.
+struct Outputs {
+    result: Output,
+    format: LoadFormat,
+    hdr: Option<Output>,
+    hgrm: Option<Output>,
+}
+
+impl Outputs {
+    fn open(args: &LoadArgs) -> anyhow::Result<Self> {
+        let output = &args.output;
+        let file = |path: &Option<PathBuf>| path.as_deref().map(|path| Output::open(Some(path)));
+        Ok(Self {
+            result: Output::open(output.output.as_deref())?,
+            format: output.format,
+            hdr: file(&output.hdr).transpose()?,
+            hgrm: file(&output.hgrm).transpose()?,
+        })
+    }
+
+    fn write(self, recording: &Recording) -> anyhow::Result<()> {
+        let style = output::style(&self.result);
+        let as_kind = |format| render::recording(recording, format, &style, &Footer::default());
+        let text = match self.format {
+            LoadFormat::Text => as_kind(Format::Text),
+            LoadFormat::Json => as_kind(Format::Json),
+            LoadFormat::Markdown => as_kind(Format::Markdown),
+            LoadFormat::Csv => reports::csv::load(recording),
+            LoadFormat::H2load => reports::tools::h2load(recording),
+            LoadFormat::Httperf => reports::tools::httperf(recording),
+            LoadFormat::Wrk => reports::tools::wrk(recording),
+        };
+        self.result.write(&text)?;
+        if let Some(hdr) = self.hdr {
+            hdr.write(&reports::hdr::log(recording))?;
+        }
+        if let Some(hgrm) = self.hgrm {
+            hgrm.write(&reports::hdr::percentiles(recording))?;
+        }
+        Ok(())
+    }
+}
+
 /// The arguments as a load.
 fn config(args: &LoadArgs) -> anyhow::Result<Config> {
-    let mut config = Config::new(args.url.clone());
+    let mut config = Config::new(args.url.clone().unwrap_or_default());
     config.connections = args.connections;
     config.threads = args.threads;
     config.stop = match (args.requests, args.duration) {
@@ -58,7 +119,9 @@ fn config(args: &LoadArgs) -> anyhow::Result<Config> {
             ));
         }
         (Some(requests), None) => Stop::Requests(requests),
-        (None, duration) => Stop::Duration(duration.unwrap_or(DEFAULT_DURATION)),
+        (None, Some(duration)) => Stop::Duration(duration),
+        (None, None) if args.shape.find_max.is_some() => Stop::Duration(DEFAULT_TRIAL),
+        (None, None) => Stop::Duration(DEFAULT_DURATION),
     };
     config.warmup = match (args.warmup, args.warmup_requests) {
         (Some(time), _) => Warmup::Time(time),
@@ -81,6 +144,9 @@ fn config(args: &LoadArgs) -> anyhow::Result<Config> {
         config.method.clone_from(method);
     }
     config.timeout = args.timeout;
+    args.http.apply(&mut config);
+    args.shape.apply(&mut config);
+    args.request.apply(&mut config)?;
     config.slice_interval = Some(args.interval);
     config.barriers = args.barriers;
     config.validate().map_err(|error| explain(&error.into()))?;
@@ -99,21 +165,6 @@ fn header(line: &str) -> anyhow::Result<(String, String)> {
 
 fn explain(error: &LoadError) -> anyhow::Error {
     Failure::with_code(error.exit_code(), error.to_string())
-}
-
-/// Ends the run when a signal arrives.
-struct Interruptible(Interrupt);
-
-impl Control for Interruptible {
-    fn started(&mut self, stop: StopHandle) {
-        let interrupt = self.0.clone();
-        std::thread::spawn(move || {
-            while !interrupt.is_set() {
-                std::thread::sleep(POLL);
-            }
-            stop.stop("interrupted");
-        });
-    }
 }
 
 /// The half of a comparison.
@@ -220,5 +271,5 @@ impl Control for LoadHalf {
 /// The window where nothing says how long.
 const DEFAULT_DURATION: Duration = Duration::from_secs(10);
 
-/// How often a signal is looked for.
-const POLL: Duration = Duration::from_millis(20);
+/// The window of each rate of a search.
+const DEFAULT_TRIAL: Duration = Duration::from_secs(2);

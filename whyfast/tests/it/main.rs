@@ -4,6 +4,8 @@
 
 mod compare;
 mod load;
+mod shapes;
+mod tools;
 mod usage;
 
 use std::io::{BufRead as _, BufReader};

@@ -22,6 +22,14 @@ fn usage_errors_exit_with_2() {
         (&["load", "ftp://x/"], "http"),
         (&["load", "http://x/", "-n", "1", "-d", "1s"], "one of them"),
         (&["load", "http://x/", "-H", "nocolon"], "Name: value"),
+        (&["load", "http://x/", "--h2", "--http1"], "cannot be used"),
+        (
+            &["load", "http://x/", "--h2", "-H", "Connection: close"],
+            "no header",
+        ),
+        (&["load", "https://x/", "--h2c-upgrade"], "ALPN"),
+        (&["load", "https://x/", "--resumption", "150%"], "50%"),
+        (&["load", "https://x/", "--cert", "x.pem"], "--key"),
         (&["profile"], "--pid"),
         (&["testserver", "--style", "x"], "open-read"),
     ];

@@ -8,6 +8,7 @@
 mod bad_input;
 mod lock_step;
 mod loss;
+mod ports;
 mod privileges;
 mod proc;
 mod servers;

@@ -1,0 +1,138 @@
+//! What was negotiated, counted.
+
+use hdrhistogram::Histogram;
+use recording::{LatencyHistogram, TlsNegotiated, TlsReport};
+use rustls::{CommonState, HandshakeKind};
+
+use super::session::Session;
+use super::{certificate, names};
+use crate::tally::{self, ClearTraffic};
+
+/// Handshakes of one thread over the whole run: those that open its connections come before the
+/// window.
+#[derive(Debug)]
+pub(crate) struct TlsTally {
+    full: u64,
+    retried: u64,
+    resumed: u64,
+    failed: u64,
+    /// From the established connection to the end of the handshake, ns.
+    time: Histogram<u64>,
+    /// Kinds of sessions; one server and one set of settings make one or two.
+    negotiated: Vec<TlsNegotiated>,
+    /// The last certificate and its key, since reading one takes longer than comparing two.
+    certificate: Vec<u8>,
+    key: String,
+}
+
+impl TlsTally {
+    /// Nothing counted, with room for every handshake up to the timeout.
+    pub(crate) fn new(timeout_ns: u64) -> Self {
+        Self {
+            full: 0,
+            retried: 0,
+            resumed: 0,
+            failed: 0,
+            time: tally::histogram(timeout_ns),
+            negotiated: Vec::new(),
+            certificate: Vec::new(),
+            key: String::new(),
+        }
+    }
+
+    /// Counts a handshake that has ended well.
+    pub(crate) fn add(&mut self, session: &Session, time_ns: u64) {
+        tally::record(&mut self.time, time_ns);
+        let facts = session.facts();
+        match facts.handshake_kind() {
+            Some(HandshakeKind::Resumed) => self.resumed += 1,
+            Some(HandshakeKind::FullWithHelloRetryRequest) => {
+                self.full += 1;
+                self.retried += 1;
+            }
+            Some(HandshakeKind::Full) | None => self.full += 1,
+        }
+        self.update_key(facts);
+        let cipher = facts
+            .negotiated_cipher_suite()
+            .map_or("unknown", |suite| names::suite_name(suite.suite()));
+        let version = facts
+            .protocol_version()
+            .map_or("unknown", names::version_name);
+        let group = facts
+            .negotiated_key_exchange_group()
+            .map(|group| names::group_name(group.name()));
+        let alpn = facts.alpn_protocol();
+        let key = &self.key;
+        let known = self.negotiated.iter_mut().find(|known| {
+            known.version == version
+                && known.cipher == cipher
+                && known.group.as_deref() == group
+                && known.certificate_key == *key
+                && known.alpn.as_deref().map(str::as_bytes) == alpn
+        });
+        match known {
+            Some(known) => known.count += 1,
+            None => self.negotiated.push(TlsNegotiated {
+                version: version.to_owned(),
+                cipher: cipher.to_owned(),
+                group: group.map(str::to_owned),
+                certificate_key: key.clone(),
+                alpn: alpn.map(|alpn| String::from_utf8_lossy(alpn).into_owned()),
+                count: 1,
+            }),
+        }
+    }
+
+    /// Counts a handshake that failed.
+    pub(crate) fn add_failure(&mut self) {
+        self.failed += 1;
+    }
+
+    /// Adds what another thread counted.
+    pub(crate) fn merge(&mut self, other: &Self) {
+        self.full += other.full;
+        self.retried += other.retried;
+        self.resumed += other.resumed;
+        self.failed += other.failed;
+        tally::add(&mut self.time, &other.time);
+        for theirs in &other.negotiated {
+            let same = |mine: &&mut TlsNegotiated| {
+                TlsNegotiated {
+                    count: theirs.count,
+                    ..(**mine).clone()
+                } == *theirs
+            };
+            match self.negotiated.iter_mut().find(same) {
+                Some(mine) => mine.count += theirs.count,
+                None => self.negotiated.push(theirs.clone()),
+            }
+        }
+    }
+
+    /// The part of a recording, with the clear bytes of the measured window.
+    pub(crate) fn report(&self, clear: ClearTraffic) -> TlsReport {
+        let mut negotiated = self.negotiated.clone();
+        negotiated.sort_by_key(|kind| std::cmp::Reverse(kind.count));
+        TlsReport {
+            full_handshakes: self.full,
+            resumed_handshakes: self.resumed,
+            retried_handshakes: self.retried,
+            failed_handshakes: self.failed,
+            early_data_handshakes: None,
+            handshake_time: LatencyHistogram::from_hdr(&self.time),
+            negotiated,
+            clear_sent_bytes: clear.sent_bytes,
+            clear_received_bytes: clear.received_bytes,
+        }
+    }
+
+    fn update_key(&mut self, facts: &CommonState) {
+        let leaf = facts.peer_certificates().and_then(<[_]>::first);
+        let leaf = leaf.map_or(&[][..], |leaf| leaf.as_ref());
+        if self.key.is_empty() || leaf != self.certificate {
+            self.certificate = leaf.to_vec();
+            self.key = certificate::key_type(leaf);
+        }
+    }
+}

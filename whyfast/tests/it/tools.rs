@@ -1,0 +1,164 @@
+//! `whyfast load --format h2load|httperf|wrk` beside the real tools, against the same server: what
+//! does not depend on time is equal.
+
+use std::fs::OpenOptions;
+use std::io::Write as _;
+use std::process::Command;
+
+use crate::{run, said, server};
+
+/// The lines of an output that begin with one of some texts.
+fn lines<'a>(text: &'a str, starts: &[&str]) -> Vec<&'a str> {
+    let begins = |line: &&str| starts.iter().any(|start| line.starts_with(start));
+    text.lines().filter(begins).collect()
+}
+
+/// What a tool prints; `None`, said aloud, where it is not installed.
+fn tool(name: &str, test: &str, arguments: &[&str]) -> Option<String> {
+    match Command::new(name).args(arguments).output() {
+        Ok(output) => Some(String::from_utf8_lossy(&output.stdout).into_owned()),
+        Err(error) => {
+            let line = format!("{test}\t{name}: {error}\n");
+            match std::env::var_os("WHYFAST_SKIP_LOG") {
+                Some(path) => {
+                    let log = OpenOptions::new().append(true).create(true).open(path);
+                    log.unwrap().write_all(line.as_bytes()).unwrap();
+                }
+                None => std::io::stdout()
+                    .write_all(format!("SKIPPED {line}").as_bytes())
+                    .unwrap(),
+            }
+            None
+        }
+    }
+}
+
+fn ours(arguments: &[&str]) -> String {
+    let output = run(&[&["load"], arguments].concat());
+    assert!(output.status.success(), "{}", said(&output));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// Counts and bytes are those of h2load, to the last byte.
+#[test]
+fn h2load_agrees() {
+    let (_server, url) = server("open-read");
+    let shape = ["-n", "1003", "-c", "7", "-t", "2"];
+    let Some(theirs) = tool(
+        "h2load",
+        "h2load_agrees",
+        &[&shape[..], &["--h1", &url]].concat(),
+    ) else {
+        return;
+    };
+    let ours = ours(&[&shape[..], &[&url, "--format", "h2load"]].concat());
+    let exact = [
+        "starting",
+        "spawning",
+        "Application",
+        "progress",
+        "requests:",
+        "status codes:",
+        "traffic:",
+    ];
+    assert_eq!(lines(&ours, &exact), lines(&theirs, &exact));
+    assert_eq!(ours.lines().count(), theirs.lines().count());
+}
+
+/// A server that says no is counted as h2load counts it.
+#[test]
+fn h2load_agrees_on_failures() {
+    let (_server, url) = server("open-read");
+    let url = format!("{}nowhere", url.trim_end_matches("body"));
+    let shape = ["-n", "100", "-c", "3"];
+    let test = "h2load_agrees_on_failures";
+    let Some(theirs) = tool("h2load", test, &[&shape[..], &["--h1", &url]].concat()) else {
+        return;
+    };
+    let arguments = ["load", &url, "--format", "h2load", "--max-errors", "100"];
+    let output = run(&[&arguments[..], &shape].concat());
+    let ours = String::from_utf8_lossy(&output.stdout).into_owned();
+    let exact = ["requests:", "status codes:"];
+    assert_eq!(lines(&ours, &exact), lines(&theirs, &exact));
+}
+
+/// Counts, sizes and errors are those of httperf.
+#[test]
+fn httperf_agrees() {
+    let (_server, url) = server("open-read");
+    let rest = url.strip_prefix("http://").unwrap();
+    let (authority, path) = rest.split_once('/').unwrap();
+    let (host, port) = authority.split_once(':').unwrap();
+    let path = format!("/{path}");
+    let arguments = [
+        "--server",
+        host,
+        "--port",
+        port,
+        "--uri",
+        &path,
+        "--num-conns",
+        "10",
+        "--num-calls",
+        "20",
+    ];
+    let Some(theirs) = tool("httperf", "httperf_agrees", &arguments) else {
+        return;
+    };
+    let ours = ours(&[
+        &url,
+        "-n",
+        "200",
+        "-c",
+        "10",
+        "--requests-per-connection",
+        "20",
+        "--format",
+        "httperf",
+    ]);
+    let exact = ["Connection length", "Reply size", "Reply status", "Errors"];
+    assert_eq!(lines(&ours, &exact), lines(&theirs, &exact));
+    let total = |text: &str| -> Vec<String> {
+        let line = lines(text, &["Total:"])[0];
+        line.split(' ').take(7).map(str::to_owned).collect()
+    };
+    assert_eq!(total(&ours), total(&theirs));
+}
+
+/// Bytes per request are those of wrk, as far as its three digits show.
+#[test]
+fn wrk_agrees() {
+    let (_server, url) = server("open-read");
+    let shape = ["-d", "1", "-c", "4", "-t", "2", &url];
+    let Some(theirs) = tool("wrk", "wrk_agrees", &[&["--latency"], &shape[..]].concat()) else {
+        return;
+    };
+    let ours = ours(&[&shape[..], &["--format", "wrk"]].concat());
+    let per_request = |text: &str| {
+        let line = text
+            .lines()
+            .find(|line| line.contains(" requests in "))
+            .unwrap();
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let requests: f64 = words[0].parse().unwrap();
+        let (number, unit) = words[4].split_at(words[4].len() - 2);
+        let factor = match unit {
+            "KB" => 1024.0,
+            "MB" => 1024.0 * 1024.0,
+            "GB" => 1024.0 * 1024.0 * 1024.0,
+            other => panic!("unit {other} in {line}"),
+        };
+        number.parse::<f64>().unwrap() * factor / requests
+    };
+    let (ours_each, theirs_each) = (per_request(&ours), per_request(&theirs));
+    assert!(
+        (ours_each / theirs_each - 1.0).abs() < 0.02,
+        "{ours_each} {theirs_each}"
+    );
+    let same = ["  2 threads", "  Thread Stats", "  Latency Distribution"];
+    assert_eq!(lines(&ours, &same), lines(&theirs, &same));
+    assert_eq!(
+        lines(&ours, &["Running 1s"]),
+        lines(&theirs, &["Running 1s"])
+    );
+}
