@@ -27,7 +27,7 @@ pub(crate) enum Verb {
     /// Run servers against each other and say which is faster, and why.
     Compare(CompareArgs),
     /// Profile a running server, or a command, in the kernel.
-    Profile(ProfileArgs),
+    Profile(Box<ProfileArgs>),
     /// Put load on a server.
     Load(Box<LoadArgs>),
     /// Run the built-in server, whose system calls per request are known exactly.

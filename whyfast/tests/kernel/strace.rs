@@ -95,11 +95,7 @@ fn counts_equal_known_values() {
         let folder = tempfile::tempdir().unwrap();
         fill(folder.path());
         let profile = run_ours(folder.path(), script);
-        profile
-            .calls
-            .iter()
-            .find(|row| row.name == call)
-            .map_or((0, 0), |row| (row.count, row.error_count()))
+        rows(&profile).get(call).copied().unwrap_or((0, 0))
     };
     // dd reads and writes a block at a time; its statistics are one more write or two.
     assert_eq!(
@@ -211,13 +207,15 @@ pub(crate) fn is_traced(pid: u32) -> bool {
     traced && state(pid).is_some_and(|state| matches!(state, 'T' | 't'))
 }
 
+/// Calls and errors by name, whatever a call was done to: strace does not tell descriptors apart.
 pub(crate) fn rows(profile: &Profile) -> Rows {
-    profile
-        .calls
-        .iter()
-        .filter(|row| row.count > 0)
-        .map(|row| (row.name.clone(), (row.count, row.error_count())))
-        .collect()
+    let mut rows = Rows::new();
+    for row in profile.calls.iter().filter(|row| row.count > 0) {
+        let (calls, errors) = rows.entry(row.name.clone()).or_default();
+        *calls += row.count;
+        *errors += row.error_count();
+    }
+    rows
 }
 
 /// `% time  seconds  usecs/call  calls  [errors]  syscall`.
