@@ -354,7 +354,14 @@ impl StatesDelta {
             view.other_ns += cpu.other_ns;
             view.irq_ns += cpu.irq_ns;
             view.softirq_ns += cpu.softirq_ns;
+            // Labels go on while interrupts run, which have their own term: taken out in proportion.
+            let labelled_ns: u64 = cpu.idle_by_label_ns.iter().sum();
             for (label, ns) in IdleLabel::ALL.into_iter().zip(cpu.idle_by_label_ns) {
+                let ns = if labelled_ns > cpu.idle_ns {
+                    scaled(ns, cpu.idle_ns, labelled_ns)
+                } else {
+                    ns
+                };
                 *view.idle.entry(label).or_default() += ns;
             }
         }
@@ -363,6 +370,12 @@ impl StatesDelta {
         view.residual_ns = signed_difference(terms, view.capacity_ns);
         view
     }
+}
+
+/// A part of a whole that shrinks, whose denominator is not zero.
+fn scaled(part: u64, whole: u64, of: u64) -> u64 {
+    let ns = u128::from(part) * u128::from(whole) / u128::from(of);
+    u64::try_from(ns).unwrap_or(u64::MAX)
 }
 
 fn call_time(from: &RowTime, to: &RowTime) -> CallTime {
