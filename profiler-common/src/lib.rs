@@ -52,7 +52,7 @@ pub use sched::{
     ASLEEP, CPU_IDLE, CPU_OTHER, CPU_TARGET, CpuRow, IN_SOFTIRQ, LABEL_BLOCKED, LABEL_CLOCK_TRIES,
     LABEL_NONE, LABEL_PARKED, LABEL_RUNNABLE, LABEL_WAITING, LABELS, LabelClock, Lives,
     RUN_QUEUE_BUCKETS, RUNNABLE, RUNNING, SegmentSlot, SplitRow, label_of, label_of_sleep,
-    one_thread, pack_segment, segment_ns, segment_state,
+    one_thread, pack_segment, segment_ns, segment_start_ns, segment_state,
 };
 pub use start::{StartSlot, elapsed_ns, pack_start, start_row};
 pub use uring::{

@@ -33,11 +33,17 @@ pub const fn segment_state(packed: u64) -> u64 {
     packed & STATE_MASK
 }
 
+/// When a packed segment began, ns modulo 2^62.
+#[inline]
+pub const fn segment_start_ns(packed: u64) -> u64 {
+    packed >> STATE_BITS
+}
+
 /// Nanoseconds from the beginning of a segment to `now_ns`. Wraps where the clock went backwards,
 /// so that sums stay exact.
 #[inline]
 pub const fn segment_ns(packed: u64, now_ns: u64) -> u64 {
-    now_ns.wrapping_sub(packed >> STATE_BITS)
+    now_ns.wrapping_sub(segment_start_ns(packed))
 }
 
 const STATE_BITS: u32 = 2;

@@ -8,7 +8,7 @@ use profiler_common::{
 };
 
 use crate::{
-    call,
+    call, descriptor,
     kernel::{Task, add, fetch_and, fetch_or, kind, load, slot, store},
     maps::{ENDS, EVENTS, FOLLOW, STARTS, TARGETS},
     sched,
@@ -103,6 +103,8 @@ pub(crate) fn exit(ctx: &BtfTracePointContext, states: bool) {
     }
     if flags & (TARGET | PENDING) != 0 && task.live_threads() == 0 {
         set_flags(tgid, ENDED);
+        // Another process may get this id, and has descriptors of its own.
+        descriptor::forget_all();
         add(EVENTS.get(0).map(|events| &events.ends), 1);
     }
 }

@@ -9,7 +9,7 @@ use aya_ebpf::programs::BtfTracePointContext;
 use profiler_common::{
     ASLEEP, CPU_IDLE, CPU_OTHER, CPU_TARGET, CpuRow, ENDED, LABEL_RUNNABLE, OUTSIDE_ROW, ROWS,
     RUN_QUEUE_BUCKETS, RUNNABLE, RUNNING, SplitRow, TARGET, label_of_sleep, log2_bucket,
-    one_thread, pack_segment, pack_start, segment_ns, segment_state, start_row,
+    one_thread, pack_segment, pack_start, segment_ns, segment_start_ns, segment_state, start_row,
 };
 
 use crate::{
@@ -166,15 +166,23 @@ pub(crate) fn joins(task: Task) {
     first_seen(task, clock_ns(), RUNNING);
 }
 
-/// A thread takes over the id of its leader, which has ended.
+/// A thread takes over the id of its leader, which has ended, and has had it for a while: what it did
+/// meanwhile began a life under that id, which goes on, and the one under the old id is no other.
 #[inline(always)]
 pub(crate) fn takes_id(old_tid: u32, tid: u32) {
-    if let (Some(old), Some(new)) = (SEGMENTS.get(old_tid), SEGMENTS.get(tid)) {
-        if load(&new.0) != 0 {
-            ended(clock_ns());
-        }
-        store(&new.0, load(&old.0));
-        store(&old.0, 0);
+    let (Some(old), Some(new)) = (SEGMENTS.get(old_tid), SEGMENTS.get(tid)) else {
+        return;
+    };
+    let packed = load(&old.0);
+    store(&old.0, 0);
+    if load(&new.0) == 0 {
+        store(&new.0, packed);
+    } else if packed != 0
+        && let Some(lives) = LIVES.get(0)
+    {
+        // As if it had ended when it was last seen, but no thread has.
+        fetch_add(&lives.began, u64::MAX);
+        fetch_add(&lives.began_ns, segment_start_ns(packed).wrapping_neg());
     }
 }
 

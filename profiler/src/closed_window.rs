@@ -27,12 +27,23 @@ pub(crate) struct Edge {
     pub(crate) run_statistics: Option<(u64, u64)>,
 }
 
+impl Edge {
+    /// From the beginning of the first copy to the end of the last one, ns.
+    fn copy_ns(&self) -> u64 {
+        let states_ns = self.states.as_ref().map_or(0, States::at_ns);
+        let end_ns = self.snapshot.end_ns.max(states_ns);
+        end_ns.saturating_sub(self.snapshot.start_ns)
+    }
+}
+
 /// What is known when a window has been closed.
 #[derive(Debug)]
 pub(crate) struct ClosedWindow {
     pub(crate) detail: Detail,
     pub(crate) follow: bool,
     pub(crate) group_by: Option<GroupBy>,
+    /// Names of the only calls that were counted, where not all were.
+    pub(crate) only: Option<Vec<String>>,
     /// Process and name by thread, where groups need them.
     pub(crate) thread_names: BTreeMap<u32, (u32, String)>,
     /// The CPUs that the target may run on.
@@ -72,24 +83,22 @@ impl ClosedWindow {
             start_ns: start.end_ns,
             end_ns: end.end_ns,
         };
-        let boundary_ns = copy_ns(start) + copy_ns(end);
+        let boundary_ns = self.start.copy_ns() + self.end.copy_ns();
         if !self.slices.is_empty() {
             let rest = slice_between(&self.last, end, names, detail);
             self.slices.push(rest);
         }
         let states = self.states();
         let rows = states.as_ref().map(|states| states.rows.clone());
+        let in_flight = &self.in_flight_at_end.calls;
+        let mut calls = names.call_rows(&delta, detail, in_flight, &rows.unwrap_or_default());
+        calls.retain(|call| self.is_counted(&call.name));
         Profile {
             detail,
             window,
             boundary_ns,
             follow: self.follow,
-            calls: names.call_rows(
-                &delta,
-                detail,
-                &self.in_flight_at_end.calls,
-                &rows.unwrap_or_default(),
-            ),
+            calls,
             waits: names.wait_rows(&delta, detail),
             lost: delta.lost(),
             cost: self.cost(&delta, states.as_ref()),
@@ -113,6 +122,12 @@ impl ClosedWindow {
             cpu_ns: self.cpu_ns,
             slices: self.slices,
         }
+    }
+
+    /// Whether calls of this name were counted: one that was not has no row, not one of zeros.
+    fn is_counted(&self, name: &str) -> bool {
+        let only = self.only.as_ref();
+        only.is_none_or(|only| only.iter().any(|counted| counted == name))
     }
 
     fn states(&self) -> Option<StatesDelta> {
@@ -151,7 +166,12 @@ impl ClosedWindow {
             })
         };
         let process_of = |tid: u32| self.thread_names.get(&tid).map(|&(pid, _)| pid);
-        crate::groups::between(&from, &to, by, self.detail, names, known, process_of)
+        let mut groups =
+            crate::groups::between(&from, &to, by, self.detail, names, known, process_of);
+        for group in &mut groups {
+            group.calls.retain(|call| self.is_counted(&call.name));
+        }
+        groups
     }
 
     fn uring(&self) -> Option<IoUring> {
@@ -174,12 +194,15 @@ impl ClosedWindow {
             sched_events: states.map_or(0, |states| states.events),
             uring_events: self.uring().as_ref().map_or(0, below::uring_events),
             calibration: self.calibration,
-            target_ns_estimate: self.calibration.map(|calibration| {
-                let per_switch = calibration.probe_ns_per_switch.unwrap_or(0.0);
-                let ns =
-                    calibration.probe_ns_per_call * calls as f64 + per_switch * switches as f64;
-                whole(ns)
-            }),
+            // Programs run for calls that are not counted, too.
+            target_ns_estimate: self.calibration.filter(|_| self.only.is_none()).map(
+                |calibration| {
+                    let per_switch = calibration.probe_ns_per_switch.unwrap_or(0.0);
+                    let ns =
+                        calibration.probe_ns_per_call * calls as f64 + per_switch * switches as f64;
+                    whole(ns)
+                },
+            ),
             bpf_run_ns: run(|(ns, _)| ns),
             bpf_runs: run(|(_, runs)| runs),
         }
@@ -197,6 +220,14 @@ impl ClosedWindow {
                 "system calls",
                 "detail floor attaches empty programs, to show what any programs cost",
                 Some("use --detail counts"),
+            ));
+        }
+        if self.only.is_some() {
+            not_measured.push(missing(
+                "other system calls",
+                "--only counts the calls that it names; how often programs ran for others, and what \
+                 that cost the target, is not known",
+                Some("leave --only out"),
             ));
         }
         if self.cpu_ns.is_none() {
@@ -288,8 +319,4 @@ fn events_per_call(detail: Detail) -> u64 {
 )]
 fn whole(ns: f64) -> u64 {
     ns.round() as u64
-}
-
-fn copy_ns(snapshot: &Snapshot) -> u64 {
-    snapshot.end_ns.saturating_sub(snapshot.start_ns)
 }

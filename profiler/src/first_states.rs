@@ -8,9 +8,9 @@ use std::collections::BTreeSet;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 use profiler_common::{
-    ASLEEP, EVENTFD, FILE, FUTEX_SPLIT, Kind, LABEL_CLOCK_TRIES, NATIVE_ROWS, OTHER, OUTSIDE_ROW,
-    PIPE, RUNNING, SOCKET, futex_object, label_of, label_of_sleep, one_thread, pack_segment,
-    pack_start, split_row,
+    ASLEEP, EVENTFD, FILE, FUTEX_SPLIT, Kind, LABEL_CLOCK_TRIES, LABEL_RUNNABLE, NATIVE_ROWS,
+    OTHER, OUTSIDE_ROW, PIPE, RUNNABLE, RUNNING, SOCKET, futex_object, label_of, label_of_sleep,
+    one_thread, pack_segment, pack_start, segment_start_ns, split_row,
 };
 
 use crate::processes::{self, CurrentCall, Descriptor};
@@ -22,12 +22,43 @@ pub(crate) fn start_label_clock(tables: &Tables<'_>, now_ns: u64) {
     tables.label_clock.changed_ns.store(now_ns, Relaxed);
 }
 
-/// Gives every thread of these processes that has no state one.
-pub(crate) fn give(pids: &BTreeSet<u32>, tables: &Tables<'_>, clock: impl Fn() -> u64) {
+/// Gives every thread of these processes that has no state one; the threads among them that run, or
+/// wait for a CPU: `/proc` does not tell these apart.
+pub(crate) fn give(
+    pids: &BTreeSet<u32>,
+    tables: &Tables<'_>,
+    clock: impl Fn() -> u64,
+) -> Vec<BusyThread> {
+    let mut busy = Vec::new();
     for &pid in pids {
         let is_32_bit = processes::is_32_bit(pid);
-        for tid in processes::tids(pid) {
-            give_one(pid, tid, is_32_bit, tables, &clock);
+        let tids = processes::tids(pid).into_iter();
+        busy.extend(tids.filter_map(|tid| give_one(pid, tid, is_32_bit, tables, &clock)));
+    }
+    busy
+}
+
+/// A thread that was taken for running.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct BusyThread {
+    tid: u32,
+    segment: u64,
+}
+
+/// Corrects the states of threads that were taken for running, when all CPUs have switched since:
+/// those that do not have another state by now were waiting for a CPU all the time.
+pub(crate) fn correct(busy: &[BusyThread], tables: &Tables<'_>) {
+    for thread in busy {
+        let Some(segment) = tables.segments.get(thread.tid) else {
+            continue;
+        };
+        let since_ns = segment_start_ns(thread.segment);
+        let waiting = pack_segment(since_ns, RUNNABLE);
+        let exchanged = segment
+            .0
+            .compare_exchange(thread.segment, waiting, AcqRel, Acquire);
+        if exchanged.is_ok() {
+            relabel(tables, 0, one_thread(LABEL_RUNNABLE), since_ns);
         }
     }
 }
@@ -55,12 +86,17 @@ pub(crate) fn forget(tids: &[u32], tables: &Tables<'_>, now_ns: u64) {
     start_label_clock(tables, now_ns);
 }
 
-fn give_one(pid: u32, tid: u32, is_32_bit: bool, tables: &Tables<'_>, clock: impl Fn() -> u64) {
-    let (Some(segment), Some(start)) = (tables.segments.get(tid), tables.starts.get(tid)) else {
-        return;
-    };
+fn give_one(
+    pid: u32,
+    tid: u32,
+    is_32_bit: bool,
+    tables: &Tables<'_>,
+    clock: impl Fn() -> u64,
+) -> Option<BusyThread> {
+    let segment = tables.segments.get(tid)?;
+    let start = tables.starts.get(tid)?;
     if segment.0.load(Acquire) != 0 {
-        return;
+        return None;
     }
     let (state, row) = match CurrentCall::of(pid, tid) {
         // What looks like the call of such a thread is the one that made it.
@@ -68,7 +104,7 @@ fn give_one(pid: u32, tid: u32, is_32_bit: bool, tables: &Tables<'_>, clock: imp
         CurrentCall::In { nr, arguments } => (ASLEEP, row_of_call(pid, nr, arguments, is_32_bit)),
         CurrentCall::Outside => (ASLEEP, OUTSIDE_ROW),
         CurrentCall::Running | CurrentCall::Hidden => (RUNNING, OUTSIDE_ROW),
-        CurrentCall::Gone => return,
+        CurrentCall::Gone => return None,
     };
     let stamp = if row == OUTSIDE_ROW {
         0
@@ -77,22 +113,28 @@ fn give_one(pid: u32, tid: u32, is_32_bit: bool, tables: &Tables<'_>, clock: imp
     };
     let stamped = stamp != 0 && start.0.compare_exchange(0, stamp, AcqRel, Acquire).is_ok();
     let now_ns = clock();
+    let packed = pack_segment(now_ns, state);
     if segment
         .0
-        .compare_exchange(0, pack_segment(now_ns, state), AcqRel, Acquire)
+        .compare_exchange(0, packed, AcqRel, Acquire)
         .is_err()
     {
         // It moved on, and has left the call for all we know.
         if stamped {
             let _still_there = start.0.compare_exchange(stamp, 0, AcqRel, Acquire);
         }
-        return;
+        return None;
     }
     tables.lives.began.fetch_add(1, Relaxed);
     tables.lives.began_ns.fetch_add(now_ns, Relaxed);
     if state == ASLEEP {
         relabel(tables, 0, sleeper(row), now_ns);
+        return None;
     }
+    Some(BusyThread {
+        tid,
+        segment: packed,
+    })
 }
 
 /// The row of a call that `/proc` shows, with what it is done to.

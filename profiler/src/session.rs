@@ -1,6 +1,7 @@
 //! A profile from attach to detach: who is counted, and the windows that are measured.
 
 mod attaching;
+mod edges;
 mod membership;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,15 +15,13 @@ use rustix::time::{ClockId, clock_gettime};
 use crate::below::Below;
 use crate::calibration::Bare;
 use crate::closed_window::{ClosedWindow, Edge, slice_between};
-use crate::cpus::{self, KernelClocks};
+use crate::cpus;
 use crate::delta::RowNames;
 use crate::first_states;
-use crate::groups::GroupCopy;
 use crate::in_flight::InFlight;
 use crate::processes;
 use crate::snapshot::{Snapshot, number_of_row};
 use crate::source::{Bpf, CounterSource, Tables};
-use crate::states::States;
 use crate::sys::process_cpu_ns;
 use crate::tracked::Tracked;
 use crate::{Config, ProfilerError, privileges};
@@ -50,6 +49,8 @@ struct OpenWindow {
     was_quiet: bool,
     slices: Vec<ProfileSlice>,
     in_flight: InFlight,
+    /// Process and name by thread, where groups need them.
+    thread_names: BTreeMap<u32, (u32, String)>,
     own_cpu_ns: u64,
 }
 
@@ -113,11 +114,11 @@ impl Session {
         }
         let pids = self.tracked.alive();
         self.below.begin_window(&pids, &self.source.tables());
-        let (snapshot, was_quiet) = self.snapshot_when(quiet);
-        let last = snapshot.clone();
-        let at_ns = snapshot.end_ns;
-        let start = self.edge(snapshot);
+        let (snapshot, states, was_quiet) = self.snapshot_with_states(quiet);
         self.tracked.open_window();
+        let last = snapshot.clone();
+        let at_ns = last.end_ns;
+        let start = self.edge(snapshot, states);
         let in_flight = self.in_flight();
         self.window = Some(OpenWindow {
             last,
@@ -126,6 +127,7 @@ impl Session {
             was_quiet,
             slices: Vec::new(),
             in_flight,
+            thread_names: self.thread_names(&self.tracked.alive()),
             own_cpu_ns,
         });
         Ok(at_ns)
@@ -176,20 +178,26 @@ impl Session {
         if self.window.is_none() {
             return Err(ProfilerError::NotOpen);
         }
-        let (end, was_quiet) = self.snapshot_when(quiet);
-        let end = self.edge(end);
+        let (snapshot, states, was_quiet) = self.snapshot_with_states(quiet);
+        // Their clocks go on.
+        self.tracked.look_again();
+        let end = self.edge(snapshot, states);
         let own_cpu_ns = own_cpu_ns();
         let below = self.below.end_window();
         self.tick();
         let in_flight_at_end = self.in_flight();
         let alive = self.tracked.alive();
         let window = self.window.take().ok_or(ProfilerError::NotOpen)?;
+        // Those that ended meanwhile have the name that they had.
+        let mut thread_names = window.thread_names;
+        thread_names.extend(self.thread_names(&alive));
         let (processes, cpu_ns) = self.tracked.close_window();
         let closed = ClosedWindow {
             detail: self.config.detail,
             follow: self.config.follow,
             group_by: self.config.group_by,
-            thread_names: self.thread_names(&alive),
+            only: self.config.only.clone(),
+            thread_names,
             cpus: window.cpus,
             missing: self.source.missing().to_vec(),
             locked_down: privileges::is_confidential(),
@@ -232,27 +240,6 @@ impl Session {
         self.tracked.labels()
     }
 
-    /// What is read only at the edges of a window.
-    fn edge(&self, snapshot: Snapshot) -> Edge {
-        let tables = self.source.tables();
-        let pids = self.tracked.alive();
-        let states = (self.config.detail >= Detail::Sched).then(|| {
-            let tids: Vec<u32> = if States::walks(&tables) {
-                Vec::new()
-            } else {
-                pids.iter().flat_map(|&pid| processes::tids(pid)).collect()
-            };
-            States::copy(&tables, &tids, clock_ns)
-        });
-        Edge {
-            snapshot,
-            states,
-            groups: GroupCopy::copy(&tables),
-            clocks: KernelClocks::read(&pids),
-            run_statistics: self.source.run_statistics(),
-        }
-    }
-
     /// Process and name of every thread, where groups need them.
     fn thread_names(&self, pids: &BTreeSet<u32>) -> BTreeMap<u32, (u32, String)> {
         if self.config.group_by.is_none() {
@@ -279,33 +266,6 @@ impl Session {
             &row_names(&tables),
             clock_ns,
         )
-    }
-
-    fn snapshot(&self) -> Snapshot {
-        Snapshot::copy(
-            &self.source.tables(),
-            self.source.recursion_misses(),
-            clock_ns,
-        )
-    }
-
-    /// A copy, and whether it equals an earlier one where that was asked for.
-    fn snapshot_when(&self, quiet: bool) -> (Snapshot, bool) {
-        let mut snapshot = self.snapshot();
-        if !quiet {
-            return (snapshot, true);
-        }
-        let begun = Instant::now();
-        while begun.elapsed() < QUIET_WITHIN {
-            // Not to wait for something, but to let time pass in which nothing may happen.
-            std::thread::sleep(QUIET_FOR);
-            let next = self.snapshot();
-            if next.same_counters(&snapshot) {
-                return (next, true);
-            }
-            snapshot = next;
-        }
-        (snapshot, false)
     }
 }
 
@@ -340,10 +300,6 @@ fn clock_ns() -> u64 {
 fn duration_ns(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
-
-/// As the wire protocol promises.
-const QUIET_FOR: Duration = Duration::from_millis(1);
-const QUIET_WITHIN: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
 mod tests {

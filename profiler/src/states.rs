@@ -10,7 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Acquire};
 
 use profiler_common::{
     ASLEEP, CPU_IDLE, CPU_OTHER, CPU_TARGET, CpuRow, LABELS, LabelClock, OUTSIDE_ROW, ROWS,
-    RUN_QUEUE_BUCKETS, RUNNABLE, RUNNING, label_of, segment_ns, segment_state, start_row,
+    RUN_QUEUE_BUCKETS, RUNNABLE, RUNNING, label_of, segment_ns, segment_start_ns, segment_state,
+    start_row,
 };
 use recording::{CallTime, CpuView, IdleLabel, Log2Histogram, ThreadTime};
 
@@ -51,6 +52,8 @@ struct RowTime {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct CpuTime {
+    /// What has run since the last switch, which is in no sum yet.
+    running: OnCpu,
     target_ns: u64,
     other_ns: u64,
     idle_ns: u64,
@@ -66,6 +69,16 @@ struct CpuTime {
     page_faults: u64,
     interrupts: u64,
     run_queue_waits: Vec<u64>,
+}
+
+/// What a CPU has done since it switched last.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct OnCpu {
+    /// As the programs know it.
+    running: u64,
+    switched_ns: u64,
+    switched_interrupts_ns: u64,
+    idle_from_ns: [u64; LABELS],
 }
 
 /// What happened between two copies.
@@ -140,6 +153,11 @@ impl States {
         }
     }
 
+    /// The moment of the copy, ns.
+    pub(crate) fn at_ns(&self) -> u64 {
+        self.at_ns
+    }
+
     /// What each thread was doing.
     pub(crate) fn open(&self) -> &[OpenSegment] {
         &self.open
@@ -174,8 +192,8 @@ impl States {
                 _ => {}
             }
         }
-        for (cpu, row) in self.cpus.iter_mut().zip(tables.cpus) {
-            cpu.add_open(row, tables.label_clock, self.at_ns);
+        for cpu in &mut self.cpus {
+            cpu.add_open(tables.label_clock, self.at_ns);
         }
     }
 }
@@ -190,8 +208,22 @@ impl RowTime {
 }
 
 impl CpuTime {
+    /// Sums and what is in none of them yet, of one moment: a switch in between would leave out all
+    /// that ran until then.
     fn copy(row: &CpuRow) -> Self {
+        let mut copy = Self::copy_once(row);
+        for _again in 1..ATTEMPTS {
+            if read(&row.switched_ns) == copy.running.switched_ns {
+                break;
+            }
+            copy = Self::copy_once(row);
+        }
+        copy
+    }
+
+    fn copy_once(row: &CpuRow) -> Self {
         Self {
+            running: OnCpu::copy(row),
             target_ns: read(&row.target_ns),
             other_ns: read(&row.other_ns),
             idle_ns: read(&row.idle_ns),
@@ -211,28 +243,36 @@ impl CpuTime {
     }
 
     /// Adds what runs since the last switch.
-    fn add_open(&mut self, row: &CpuRow, clock: &LabelClock, at_ns: u64) {
+    fn add_open(&mut self, clock: &LabelClock, at_ns: u64) {
+        let open = self.running;
         let interrupts_ns = self.irq_ns.wrapping_add(self.softirq_ns);
-        let interrupted = interrupts_ns.wrapping_sub(read(&row.switched_interrupts_ns));
+        let interrupted = interrupts_ns.wrapping_sub(open.switched_interrupts_ns);
         let ns = at_ns
-            .wrapping_sub(read(&row.switched_ns))
+            .wrapping_sub(open.switched_ns)
             .wrapping_sub(interrupted);
-        // A switch since the clock was read.
-        if ns > u64::MAX / 2 {
-            return;
-        }
-        match read(&row.running) {
+        match open.running {
             CPU_TARGET => self.target_ns = self.target_ns.wrapping_add(ns),
             CPU_OTHER => self.other_ns = self.other_ns.wrapping_add(ns),
             CPU_IDLE => {
                 self.idle_ns = self.idle_ns.wrapping_add(ns);
-                let from = row.idle_from_ns.each_ref().map(read);
                 let now = label_times(clock, at_ns);
-                for ((sum, now), from) in self.idle_by_label_ns.iter_mut().zip(now).zip(from) {
+                let sums = self.idle_by_label_ns.iter_mut();
+                for ((sum, now), from) in sums.zip(now).zip(open.idle_from_ns) {
                     *sum = sum.wrapping_add(now.wrapping_sub(from));
                 }
             }
             _ => {}
+        }
+    }
+}
+
+impl OnCpu {
+    fn copy(row: &CpuRow) -> Self {
+        Self {
+            switched_ns: read(&row.switched_ns),
+            running: read(&row.running),
+            switched_interrupts_ns: read(&row.switched_interrupts_ns),
+            idle_from_ns: row.idle_from_ns.each_ref().map(read),
         }
     }
 }
@@ -314,7 +354,14 @@ impl StatesDelta {
             view.other_ns += cpu.other_ns;
             view.irq_ns += cpu.irq_ns;
             view.softirq_ns += cpu.softirq_ns;
+            // Labels go on while interrupts run, which have their own term: taken out in proportion.
+            let labelled_ns: u64 = cpu.idle_by_label_ns.iter().sum();
             for (label, ns) in IdleLabel::ALL.into_iter().zip(cpu.idle_by_label_ns) {
+                let ns = if labelled_ns > cpu.idle_ns {
+                    scaled(ns, cpu.idle_ns, labelled_ns)
+                } else {
+                    ns
+                };
                 *view.idle.entry(label).or_default() += ns;
             }
         }
@@ -323,6 +370,12 @@ impl StatesDelta {
         view.residual_ns = signed_difference(terms, view.capacity_ns);
         view
     }
+}
+
+/// A part of a whole that shrinks, whose denominator is not zero.
+fn scaled(part: u64, whole: u64, of: u64) -> u64 {
+    let ns = u128::from(part) * u128::from(whole) / u128::from(of);
+    u64::try_from(ns).unwrap_or(u64::MAX)
 }
 
 fn call_time(from: &RowTime, to: &RowTime) -> CallTime {
@@ -356,6 +409,7 @@ fn cpu_delta((from, to): (&CpuTime, &CpuTime)) -> CpuTime {
         page_faults: difference(from.page_faults, to.page_faults),
         interrupts: difference(from.interrupts, to.interrupts),
         run_queue_waits: waits.map(|(&from, &to)| difference(from, to)).collect(),
+        running: OnCpu::default(),
     }
 }
 
@@ -396,7 +450,7 @@ fn doubt(before: &Slots, after: &Slots) -> u64 {
             if is == 0 {
                 NO_DOUBT_NS
             } else {
-                segment_ns(was, is >> 2)
+                segment_ns(was, segment_start_ns(is))
             }
         })
     });

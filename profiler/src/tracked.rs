@@ -199,7 +199,6 @@ impl Tracked {
 
     /// Ends a window; its processes, and their CPU time if it is known of all of them.
     pub(crate) fn close_window(&mut self) -> (Vec<ProfiledProcess>, Option<u64>) {
-        self.look_again();
         self.window_open = false;
         let mut cpu_ns = Some(0);
         let mut processes = Vec::new();

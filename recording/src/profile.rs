@@ -320,7 +320,7 @@ impl LostClass {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct OwnCost {
     /// Runs of our programs on calls of the target during the window (one per call at `counts`,
-    /// two at `times`).
+    /// two at `times`); with `--only`, on the calls that it names.
     pub target_events: u64,
     /// CPU time of the profiler itself during the window, ns.
     pub reader_cpu_ns: u64,
@@ -339,7 +339,8 @@ pub struct OwnCost {
     /// What one run costs here; `null` where it was not calibrated.
     #[serde(default)]
     pub calibration: Option<Calibration>,
-    /// What the programs cost the target during the window, ns: events times their calibrated cost.
+    /// What the programs cost the target during the window, ns: calls and switches times their
+    /// calibrated cost. `null` where that was not calibrated, and with `--only`.
     #[serde(default)]
     pub target_ns_estimate: Option<u64>,
     /// Run time of our programs by the kernel's own statistics, for all processes, ns; `null` without

@@ -18,7 +18,11 @@ impl Session {
             let tables = self.source.tables();
             let is_target = |pid: &u32| tables.flags(*pid).unwrap_or(0) & TARGET != 0;
             let pids = self.tracked.alive().into_iter().filter(is_target).collect();
-            first_states::give(&pids, &tables, clock_ns);
+            let busy = first_states::give(&pids, &tables, clock_ns);
+            if !busy.is_empty() {
+                cpus::visit(&cpus::allowed(&pids));
+                first_states::correct(&busy, &tables);
+            }
         }
     }
 

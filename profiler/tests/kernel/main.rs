@@ -6,16 +6,21 @@
 
 #![expect(clippy::unwrap_used, reason = "a helper that fails fails its test")]
 
+mod asleep;
 mod below;
+mod cost;
 mod counts;
 mod distribution;
 #[cfg(feature = "vm-tests")]
 mod function_hook;
+mod groups;
 mod kernel_state;
+mod kinds;
 mod lifecycle;
 mod limits;
 #[cfg(feature = "vm-tests")]
 mod locked_down;
+mod sched;
 mod strace;
 mod targets;
 mod workload_process;

@@ -104,6 +104,19 @@ fn parse(table: &str) -> Counts {
     rows.collect()
 }
 
+/// To tell descriptors apart changes no sum: calls on every kind of them, by name, at every detail.
+#[test]
+fn kinds_add_up_to_strace() {
+    let program = env!("CARGO_BIN_EXE_kernel-workload");
+    for workload in ["kinds 20", "reuse", "same-pid", "poll-family"] {
+        for detail in [Detail::Counts, Detail::Times, Detail::Sched] {
+            let script = format!("printf .. | {program} {workload}");
+            let (ours, theirs) = count_both(&["/bin/sh", "-c", &script], detail);
+            assert_eq!(ours, theirs, "{workload} {detail:?}");
+        }
+    }
+}
+
 /// The one difference: strace counts the call that a fatal signal ends as a failed one, because a
 /// traced thread first reports it. To us it is a call that the thread died in, as without strace.
 #[test]

@@ -64,6 +64,21 @@ impl Workload {
         u16::from_ne_bytes(bytes)
     }
 
+    /// Waits for a line of numbers, which it tells.
+    pub(crate) fn await_numbers(&mut self) -> Vec<u64> {
+        let mut line = String::new();
+        loop {
+            let mut byte = [0];
+            self.stdout.read_exact(&mut byte).unwrap();
+            if byte == *b"\n" {
+                break;
+            }
+            line.push(char::from(byte[0]));
+        }
+        let words = line.split_ascii_whitespace();
+        words.map(|word| word.parse().unwrap()).collect()
+    }
+
     /// Waits until it has ended.
     pub(crate) fn await_end(&mut self) {
         self.child.wait().unwrap();

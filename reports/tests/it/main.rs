@@ -12,6 +12,7 @@ mod markdown;
 mod real;
 mod strace;
 mod text;
+mod threads;
 mod tools;
 mod transport;
 mod verdict;

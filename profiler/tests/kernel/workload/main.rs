@@ -5,11 +5,16 @@
 
 #![deny(unsafe_code)]
 
+mod blocked;
+mod descriptors;
+mod fleets;
 mod net;
 #[expect(unsafe_code, reason = "the one module that needs it")]
 mod raw;
 #[expect(unsafe_code, reason = "requests point at memory")]
 mod ring;
+mod spending;
+mod waiting;
 
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::{Arc, Condvar, Mutex};
@@ -31,28 +36,51 @@ fn main() {
     };
     let small = |index: usize| u32::try_from(number(index)).expect("a small number");
     match args.first().map(String::as_str) {
+        Some("accepts") => waiting::accepts(number(1)),
         Some("again") => again(number(1)),
+        Some("arm-and-disarm") => waiting::arm_and_disarm(number(1)),
+        Some("blocked-in") => blocked::blocked_in(&args[1]),
         Some("bytes") => bytes(),
         Some("calls") => calls(number(1)),
+        Some("close-on-exec") => descriptors::close_on_exec(),
         Some("die-in-poll") => die_in_poll(number(1)),
         Some("epoll") => epoll_turns(),
+        Some("every-call") => fleets::every_call(),
         Some("exec") => exec(),
         Some("exec-from-thread") => exec_from_thread(),
         Some("exit-threads") => exit_threads(number(1)),
         Some("fork-idle") => fork_idle(),
         Some("forks") => forks(number(1), number(2)),
+        Some("futexes") => waiting::futexes(),
+        Some("herd") => fleets::herd(number(1), number(2)),
+        Some("hog") => spending::hog(number(1)),
         Some("hold-session") => hold_session(number(1)),
         Some("idle-threads") => idle_threads(number(1), number(2)),
         Some("int80") => int80(number(1)),
         Some("interrupted") => interrupted(),
         Some("killed-in-call") => killed_in_call(),
         Some("listen") => listen(),
+        Some("interrupted-waits") => waiting::interrupted_waits(),
+        Some("kinds") => descriptors::kinds(number(1)),
+        Some("meeting-descriptors") => descriptors::meeting_descriptors(number(1)),
+        Some("mostly-asleep") => spending::mostly_asleep(number(1)),
+        Some("names") => fleets::names(),
+        Some("naps") => spending::naps(number(1)),
+        Some("ping-pong") => spending::ping_pong(number(1)),
+        Some("poll-family") => waiting::poll_family(),
+        Some("prefork") => fleets::prefork(number(1)),
+        Some("reuse") => descriptors::reuse(),
+        Some("same-pid") => descriptors::same_pid(),
         Some("seccomp") => seccomp(),
         Some("signals") => signals(number(1)),
         Some("sleep") => sleep(number(1)),
+        Some("sleepers-that-end") => fleets::sleepers_that_end(number(1)),
         Some("spawn") => spawn(number(1)),
         Some("spawn-forever") => spawn_forever(),
+        Some("spend") => spending::spend(number(1)),
+        Some("spin-on") => spending::spin_on(number(1), number(2)),
         Some("stop-exec") => stop_exec(&args[1..]),
+        Some("thread-each") => fleets::thread_each(number(1)),
         Some("threads") => threads(number(1), number(2)),
         Some("tcp-apart") => net::full_queue_apart(number(1)),
         Some("tcp-full-queue") => net::full_queue(number(1)),
@@ -82,6 +110,12 @@ fn wait() {
 fn done() {
     say();
     wait();
+}
+
+/// Says what it found out, in one line.
+fn tell(text: &str) {
+    let line = format!("{text}\n");
+    write(std::io::stdout().as_fd(), line.as_bytes()).expect("the test reads");
 }
 
 fn say() {

@@ -1,5 +1,11 @@
 //! System calls that have no safe wrapper, or that a wrapper would add others to.
 
+mod descriptors;
+mod waits;
+
+pub(crate) use descriptors::*;
+pub(crate) use waits::*;
+
 use std::ffi::CString;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -68,7 +74,7 @@ pub(crate) fn int80_getpid() {
 
 /// A child that runs this and ends.
 pub(crate) fn fork_child(body: impl FnOnce()) -> Pid {
-    // SAFETY: the workloads that fork have one thread.
+    // SAFETY: the child of a workload with threads takes no lock.
     let pid = unsafe { libc::fork() };
     assert!(pid >= 0, "fork failed");
     if pid == 0 {
@@ -82,6 +88,50 @@ pub(crate) fn fork_child(body: impl FnOnce()) -> Pid {
 pub(crate) fn pause() {
     // SAFETY: the call takes no argument.
     unsafe { libc::pause() };
+}
+
+/// A child with a given process id; whether that was free.
+pub(crate) fn fork_child_with_pid(pid: i32, body: impl FnOnce()) -> bool {
+    let ids = [pid];
+    // SAFETY: all zeros is a valid `clone_args`.
+    let mut args: libc::clone_args = unsafe { std::mem::zeroed() };
+    args.exit_signal = libc::SIGCHLD as u64;
+    args.set_tid = ids.as_ptr().addr() as u64;
+    args.set_tid_size = 1;
+    // SAFETY: without a stack of its own the child goes on here, like that of fork.
+    let made = unsafe { libc::syscall(libc::SYS_clone3, &raw const args, size_of_val(&args)) };
+    if made == 0 {
+        body();
+        exit_group();
+    }
+    made > 0
+}
+
+/// Gets the signal KILL when the parent ends.
+pub(crate) fn end_with_parent() {
+    // SAFETY: takes numbers.
+    let result = unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0) };
+    assert_eq!(result, 0);
+}
+
+/// Names the thread.
+pub(crate) fn take_name(name: &std::ffi::CStr) {
+    // SAFETY: a string that ends with zero.
+    let result = unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr(), 0, 0, 0) };
+    assert_eq!(result, 0);
+}
+
+/// The id of the thread.
+pub(crate) fn gettid() -> i32 {
+    // SAFETY: takes nothing.
+    unsafe { libc::gettid() }
+}
+
+/// Asks to run before everybody else.
+pub(crate) fn hurry() {
+    // SAFETY: takes numbers.
+    let result = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -20) };
+    assert_eq!(result, 0, "the kernel tests run as root");
 }
 
 /// Waits for any child.
@@ -272,4 +322,12 @@ pub(crate) fn own_network() {
         )
     };
     assert_eq!(result, 0, "the loopback is there");
+}
+
+/// A call with arguments that none takes.
+pub(crate) fn call_with_nonsense(nr: u64) {
+    let nr = i64::try_from(nr).expect("a call number");
+    let nothing = -1_i64;
+    // SAFETY: addresses and lengths that no process can have: the kernel refuses them.
+    unsafe { libc::syscall(nr, nothing, nothing, nothing, nothing, nothing, nothing) };
 }

@@ -1,0 +1,86 @@
+//! The edges of a window: everything that is read there, as close together as it goes.
+
+use std::time::{Duration, Instant};
+
+use recording::Detail;
+
+use super::{Session, clock_ns};
+use crate::closed_window::Edge;
+use crate::cpus::KernelClocks;
+use crate::groups::GroupCopy;
+use crate::processes;
+use crate::snapshot::Snapshot;
+use crate::states::States;
+
+impl Session {
+    /// With what else is read at the edges of a window.
+    pub(super) fn edge(&self, snapshot: Snapshot, states: Option<States>) -> Edge {
+        Edge {
+            snapshot,
+            states,
+            groups: GroupCopy::copy(&self.source.tables()),
+            clocks: KernelClocks::read(&self.tracked.alive()),
+            run_statistics: self.source.run_statistics(),
+        }
+    }
+
+    /// The counters, whether there was quiet where that was asked for, and at detail `sched` the states
+    /// of the same moment: where we lost the CPU between the two, both are copied again.
+    pub(super) fn snapshot_with_states(&self, quiet: bool) -> (Snapshot, Option<States>, bool) {
+        if self.config.detail < Detail::Sched {
+            let (snapshot, was_quiet) = self.snapshot_when(quiet);
+            return (snapshot, None, was_quiet);
+        }
+        let tables = self.source.tables();
+        let mut attempts = 0;
+        loop {
+            let tids: Vec<u32> = if States::walks(&tables) {
+                Vec::new()
+            } else {
+                let pids = self.tracked.alive().into_iter();
+                pids.flat_map(processes::tids).collect()
+            };
+            let (snapshot, was_quiet) = self.snapshot_when(quiet);
+            let states = States::copy(&tables, &tids, clock_ns);
+            attempts += 1;
+            let is_close = states.at_ns().saturating_sub(snapshot.end_ns) < CLOSE_NS;
+            if is_close || !was_quiet || attempts == ATTEMPTS {
+                return (snapshot, Some(states), was_quiet);
+            }
+        }
+    }
+
+    pub(super) fn snapshot(&self) -> Snapshot {
+        Snapshot::copy(
+            &self.source.tables(),
+            self.source.recursion_misses(),
+            clock_ns,
+        )
+    }
+
+    /// A copy, and whether it equals an earlier one where that was asked for.
+    fn snapshot_when(&self, quiet: bool) -> (Snapshot, bool) {
+        let mut snapshot = self.snapshot();
+        if !quiet {
+            return (snapshot, true);
+        }
+        let begun = Instant::now();
+        while begun.elapsed() < QUIET_WITHIN {
+            // Not to wait for something, but to let time pass in which nothing may happen.
+            std::thread::sleep(QUIET_FOR);
+            let next = self.snapshot();
+            if next.same_counters(&snapshot) {
+                return (next, true);
+            }
+            snapshot = next;
+        }
+        (snapshot, false)
+    }
+}
+
+/// As the wire protocol promises.
+const QUIET_FOR: Duration = Duration::from_millis(1);
+const QUIET_WITHIN: Duration = Duration::from_secs(1);
+/// Longer than both copies take, shorter than a turn of another process.
+const CLOSE_NS: u64 = 1_000_000;
+const ATTEMPTS: usize = 5;

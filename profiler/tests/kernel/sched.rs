@@ -1,0 +1,310 @@
+//! Where the time of threads goes, compared with the clocks that the programs read themselves.
+
+use profiler::{Config, Target};
+use recording::{Detail, Profile, ThreadTime};
+
+use crate::workload_process::{Workload, attach, await_until, row};
+
+/// At detail `sched`.
+fn config(pid: u32) -> Config {
+    Config::new([Target::Pid(pid)], Detail::Sched)
+}
+
+fn threads(profile: &Profile) -> &ThreadTime {
+    profile.threads.as_ref().unwrap()
+}
+
+/// What a program says of some of its time.
+#[derive(Clone, Copy, Debug)]
+#[expect(
+    clippy::struct_field_names,
+    reason = "the unit ends each name, as everywhere"
+)]
+struct Clocks {
+    wall_ns: u64,
+    cpu_ns: u64,
+    waited_ns: u64,
+}
+
+impl Clocks {
+    /// What the hypervisor took while the program was not asleep: no clock of the kernel has it, and
+    /// it is in our figures.
+    fn stolen_ns(self) -> u64 {
+        self.wall_ns.saturating_sub(self.cpu_ns + self.waited_ns)
+    }
+}
+
+/// Profiles one go of a workload that tells its clocks when it is done.
+fn profile_told(args: &[&str]) -> (Profile, Vec<Clocks>) {
+    let mut workload = Workload::start(args);
+    workload.await_blocked(1);
+    let mut session = attach(config(workload.pid()));
+    session.open(true).unwrap();
+    workload.go();
+    let told = workload.await_numbers();
+    workload.await_blocked(1);
+    let told = told.chunks(3).map(|told| Clocks {
+        wall_ns: told[0],
+        cpu_ns: told[1],
+        waited_ns: told[2],
+    });
+    (session.close(true).unwrap(), told.collect())
+}
+
+/// What the hypervisor took, as far as whole ticks of the clock show it.
+fn stolen_ns(profile: &Profile) -> u64 {
+    profile.cpus.as_ref().unwrap().steal_ns.unwrap_or(0)
+}
+
+/// Equal to two percent, and to what is not known.
+fn assert_near(what: &str, is: u64, wanted: u64, unknown_ns: u64) {
+    let allowed = wanted / 50 + unknown_ns;
+    assert!(
+        is.abs_diff(wanted) <= allowed,
+        "{what}: {is} ns, the program says {wanted} ns, allowed {allowed} ns"
+    );
+}
+
+/// The terms add up to the threads' lives, with less than one percent missing.
+pub(crate) fn assert_adds_up(profile: &Profile) {
+    let threads = threads(profile);
+    let lived = i128::from(threads.lifetime_ns);
+    let residual = i128::from(threads.residual_ns);
+    assert_eq!(i128::from(threads.accounted_ns()) + residual, lived);
+    assert!(residual.abs() * 100 < lived, "{threads:?}");
+    let by_row = |term: fn(&recording::CallTime) -> u64| -> u64 {
+        profile
+            .calls
+            .iter()
+            .filter_map(|call| call.split.as_ref())
+            .map(term)
+            .sum()
+    };
+    assert_eq!(by_row(|split| split.on_cpu_ns), threads.kernel_ns);
+    assert_eq!(
+        by_row(|split| split.off_cpu_ns),
+        threads.off_cpu_in_calls_ns
+    );
+    assert!(by_row(|split| split.run_queue_ns) <= threads.run_queue_ns);
+}
+
+/// Time in user code, in a call, asleep and waiting for a CPU is what the program's clocks say.
+#[test]
+fn time_is_what_the_program_says() {
+    for attempt in 0.. {
+        let (profile, told) = profile_told(&["spend", "150"]);
+        let [user, kernel, asleep] = told[..] else {
+            panic!("three phases: {told:?}");
+        };
+        assert_adds_up(&profile);
+        // How much later than it was due it went on, on a machine that others use too.
+        let late_ns = asleep.wall_ns - SLEEP_NS;
+        let stolen_ns = user.stolen_ns() + kernel.stolen_ns();
+        let is_disturbed = late_ns > SLEEP_NS / 100 || stolen_ns > SLEEP_NS / 100;
+        if attempt < 5 && is_disturbed {
+            continue;
+        }
+        let threads = threads(&profile);
+        let unknown_ns = stolen_ns + threads.irq_ns + threads.softirq_ns;
+        assert_near("user", threads.user_ns, user.cpu_ns, unknown_ns);
+        let read = row(&profile, "read(other)").split.unwrap();
+        assert_near("read", read.on_cpu_ns, kernel.cpu_ns, unknown_ns);
+        let sleep = row(&profile, "nanosleep").split.unwrap();
+        assert_eq!(sleep.sleeps, Some(1));
+        let slept_ns = asleep.wall_ns - asleep.cpu_ns - asleep.waited_ns;
+        assert_near("asleep", sleep.off_cpu_ns, slept_ns, late_ns);
+        let waited_ns = user.waited_ns + kernel.waited_ns + asleep.waited_ns;
+        let phases_ns = user.wall_ns + kernel.wall_ns + asleep.wall_ns;
+        let unknown_ns = unknown_ns + SLEEP_NS / 50 + (threads.lifetime_ns - phases_ns);
+        assert_near("run queue", threads.run_queue_ns, waited_ns, unknown_ns);
+        let cpu_ns = profile.cpu_ns.unwrap();
+        assert_near("on CPU", threads.on_cpu_ns(), cpu_ns, unknown_ns);
+        // Wall clock and CPU clock side by side: asleep is time in the call, and no CPU time.
+        let time = row(&profile, "nanosleep").time.as_ref().unwrap();
+        assert!(time.ns_total >= SLEEP_NS && sleep.on_cpu_ns < SLEEP_NS / 20);
+        return;
+    }
+}
+
+/// Two that spin on one CPU: one waits while the other runs, as its own clocks say.
+#[test]
+fn waiting_for_a_cpu() {
+    let rival = Workload::start(&["hog", "0"]);
+    await_until("the rival to spin", || {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", rival.pid())).unwrap();
+        let after_name = stat.rsplit(") ").next().unwrap();
+        after_name.split(' ').nth(11) != Some("0")
+    });
+    let (profile, told) = profile_told(&["spin-on", "0", "400"]);
+    drop(rival);
+    let [told] = told[..] else {
+        panic!("one phase: {told:?}");
+    };
+    assert_adds_up(&profile);
+    let threads = threads(&profile);
+    let unknown_ns = told.stolen_ns() + threads.irq_ns + threads.softirq_ns;
+    assert_near("user", threads.user_ns, told.cpu_ns, unknown_ns);
+    assert_near(
+        "run queue",
+        threads.run_queue_ns,
+        told.waited_ns,
+        unknown_ns,
+    );
+    let share = told.wall_ns / 10;
+    assert!(
+        threads.run_queue_ns > share,
+        "there was a rival: {threads:?}"
+    );
+    assert!(threads.involuntary_switches > 0);
+    assert!(threads.run_queue_waits.count() >= threads.involuntary_switches);
+}
+
+/// A thread that sleeps most of the time: on and off the CPU together are the time that passed, and
+/// each is what its clocks say.
+#[test]
+fn on_and_off_the_cpu() {
+    let (profile, told) = profile_told(&["mostly-asleep", "30"]);
+    let [told] = told[..] else {
+        panic!("one phase: {told:?}");
+    };
+    assert_adds_up(&profile);
+    let threads = threads(&profile);
+    let sleep = row(&profile, "nanosleep").split.unwrap();
+    // Each sleep is at least as long as was asked for, and is followed by work.
+    assert!(sleep.off_cpu_ns >= 30 * 9_000_000 * 98 / 100, "{sleep:?}");
+    let unknown_ns = stolen_ns(&profile) + told.wall_ns / 50;
+    assert_near("on CPU", threads.on_cpu_ns(), told.cpu_ns, unknown_ns);
+    let off_ns = sleep.off_cpu_ns + threads.run_queue_ns;
+    assert_near("off CPU", off_ns, told.wall_ns - told.cpu_ns, unknown_ns);
+    assert_eq!(sleep.sleeps, Some(30));
+}
+
+/// Threads, children and programs that begin and end: every nanosecond of each is in one term, and
+/// on-CPU time is that of the kernel's clock, of ended threads too.
+#[test]
+fn terms_add_up() {
+    for args in [
+        &["threads", "8", "1000"][..],
+        &["exit-threads", "50"],
+        &["idle-threads", "100", "100"],
+        &["sleepers-that-end", "100"],
+        &["forks", "16", "1000"],
+        &["spawn", "10"],
+        &["ping-pong", "2000"],
+    ] {
+        let mut workload = Workload::start(args);
+        await_until("the workload to wait", || is_in_read(workload.pid()));
+        let mut session = attach(config(workload.pid()));
+        session.open(false).unwrap();
+        workload.go();
+        workload.await_byte();
+        let profile = session.close(false).unwrap();
+        assert_eq!(profile.lost.total(), 0, "{args:?}: {:?}", profile.lost);
+        assert_adds_up(&profile);
+        let threads = threads(&profile);
+        assert!(threads.threads_began >= threads.threads_ended || args[0] != "forks");
+        // Those that spin go on while the clocks are read, one after the other.
+        let rests = !["threads", "exit-threads"].contains(&args[0]);
+        if let Some(cpu_ns) = profile.cpu_ns.filter(|_| rests) {
+            let unknown_ns = stolen_ns(&profile)
+                + threads.irq_ns
+                + threads.softirq_ns
+                + threads.threads_ended * LAST_STEPS_NS
+                + EDGE_NS;
+            assert_near(args[0], threads.on_cpu_ns(), cpu_ns, unknown_ns);
+        }
+    }
+}
+
+/// Threads that begin and end are counted as such.
+#[test]
+fn lives_are_counted() {
+    let profile = crate::workload_process::profile_with(&["exit-threads", "50"], config);
+    assert_eq!(threads(&profile).threads_ended, 50);
+    let profile = crate::workload_process::profile_with(&["forks", "16", "10"], config);
+    let forks = threads(&profile);
+    assert_eq!((forks.threads_began, forks.threads_ended), (16, 16));
+    assert_adds_up(&profile);
+}
+
+/// A program that replaces itself from another thread than its first: one life ends, one goes on.
+#[test]
+fn exec_from_another_thread() {
+    let profile = crate::workload_process::profile_to_end(&["exec-from-thread"], 1, config);
+    let threads = threads(&profile);
+    assert_eq!((threads.threads_began, threads.threads_ended), (1, 2));
+    assert_adds_up(&profile);
+    assert!(row(&profile, "execve").split.unwrap().on_cpu_ns > 0);
+}
+
+/// Moved to another CPU while it sleeps, a thread is asleep no longer than time passed.
+#[test]
+fn migration_while_asleep() {
+    let mut workload = Workload::start(&["naps", "300"]);
+    workload.await_blocked(1);
+    let mut session = attach(config(workload.pid()));
+    session.open(true).unwrap();
+    workload.go();
+    let pid = rustix::process::Pid::from_raw(workload.pid().cast_signed());
+    let ours = rustix::thread::sched_getaffinity(None).unwrap();
+    let mut turn = 0;
+    await_until("the naps", || {
+        let cpus = (0..ours.count() as usize).filter(|&cpu| ours.is_set(cpu));
+        let cpus: Vec<usize> = cpus.collect();
+        let mut one = rustix::thread::CpuSet::new();
+        one.set(cpus[turn % cpus.len()]);
+        turn += 1;
+        rustix::thread::sched_setaffinity(pid, &one).unwrap();
+        is_in_read(workload.pid())
+    });
+    workload.await_byte();
+    let profile = session.close(true).unwrap();
+    assert_adds_up(&profile);
+    let sleep = row(&profile, "nanosleep").split.unwrap();
+    assert!(
+        sleep.off_cpu_ns <= threads(&profile).lifetime_ns,
+        "{sleep:?}"
+    );
+    assert!(sleep.off_cpu_ns >= 300 * 250_000, "{sleep:?}");
+    assert!(ours.count() < 2 || threads(&profile).migrations > 0);
+}
+
+/// Two threads that wake each other as fast as they can: every sleep has its wake-up, and every
+/// call is counted.
+#[test]
+fn wake_ups_are_not_lost() {
+    let mut workload = Workload::start(&["ping-pong", "30000"]);
+    workload.await_blocked(2);
+    let mut session = attach(config(workload.pid()));
+    session.open(true).unwrap();
+    workload.go();
+    workload.await_byte();
+    workload.await_blocked(2);
+    let profile = session.close(true).unwrap();
+    assert_adds_up(&profile);
+    let threads = threads(&profile);
+    let sleeps: u64 = profile
+        .calls
+        .iter()
+        .filter_map(|call| call.split?.sleeps)
+        .sum();
+    // Both slept at both edges: as many sleeps began as ended.
+    assert_eq!(sleeps, threads.wakeups, "{threads:?}");
+    assert_eq!(sleeps, threads.voluntary_switches, "{threads:?}");
+    assert_eq!(row(&profile, "read(pipe)").count, 60_001);
+    assert_eq!(profile.lost.total(), 0);
+}
+
+/// Whether the first thread of a process is blocked in `read`.
+fn is_in_read(pid: u32) -> bool {
+    let call = std::fs::read_to_string(format!("/proc/{pid}/syscall"));
+    call.is_ok_and(|call| call.starts_with("0 0x0 "))
+}
+
+/// As long as the workload sleeps.
+const SLEEP_NS: u64 = 150_000_000;
+/// The kernel's clock of the process leaves out what a thread does after it was released, until it
+/// leaves its CPU for the last time.
+const LAST_STEPS_NS: u64 = 20_000;
+/// The last thread goes to sleep while the clock of the process is read.
+const EDGE_NS: u64 = 1_000_000;
