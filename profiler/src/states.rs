@@ -107,7 +107,7 @@ impl States {
             let mut copy = Self::closed(tables);
             let after = slots(tables, tids);
             copy.at_ns = clock();
-            let doubt_ns = doubt(&before, &after);
+            let doubt_ns = doubt(&before, &after, copy.at_ns);
             copy.add_open(tables, &after);
             if best.as_ref().is_none_or(|(least, _)| doubt_ns < *least) {
                 best = Some((doubt_ns, copy));
@@ -441,18 +441,12 @@ fn slots(tables: &Tables<'_>, tids: &[u32]) -> Slots {
 }
 
 /// How much time may be in the counters and in an open segment, or in neither, ns: the segments that
-/// ended between the two looks.
-fn doubt(before: &Slots, after: &Slots) -> u64 {
+/// ended between the two looks. Of a thread that is gone it is not known when.
+fn doubt(before: &Slots, after: &Slots, at_ns: u64) -> u64 {
     let changed = before.iter().filter_map(|(tid, &(_, was))| {
         let is = after.get(tid).map_or(0, |&(_, segment)| segment);
-        // One that ended has no later stamp: its whole segment would be in doubt.
-        (was != is).then(|| {
-            if is == 0 {
-                NO_DOUBT_NS
-            } else {
-                segment_ns(was, segment_start_ns(is))
-            }
-        })
+        let ended_ns = if is == 0 { at_ns } else { segment_start_ns(is) };
+        (was != is).then(|| segment_ns(was, ended_ns))
     });
     changed.fold(0, u64::saturating_add)
 }
@@ -488,7 +482,7 @@ fn read(counter: &AtomicU64) -> u64 {
 
 /// A table of up to this many threads is walked through, which is faster than to ask `/proc`.
 const WALK_AT_MOST: usize = 1 << 16;
-const ATTEMPTS: usize = 5;
+const ATTEMPTS: usize = 20;
 /// Segments of busy threads that end meanwhile are shorter than this together.
 const NO_DOUBT_NS: u64 = 20_000;
 
