@@ -2,6 +2,7 @@
 //! sockets and counters of the hardware. And what of all that a kernel cannot give.
 
 use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
 
 use recording::{Detail, Hardware, IoUring, Network, NotMeasured};
 
@@ -17,6 +18,8 @@ use crate::source::{
 /// What is watched from attach to detach.
 #[derive(Debug, Default)]
 pub(crate) struct Below {
+    /// When the listening sockets are looked at again.
+    rests_until: Option<Instant>,
     detail: Option<Detail>,
     listeners: Listeners,
     hardware: HardwareCounters,
@@ -63,9 +66,16 @@ impl Below {
         self.hardware.begin_window();
     }
 
-    /// Looks at the listening sockets.
+    /// Looks at the listening sockets, unless it did a moment ago: with thousands of connections a look
+    /// takes milliseconds, and this may share a CPU with the load.
     pub(crate) fn tick(&mut self) {
+        let begun = Instant::now();
+        if self.rests_until.is_some_and(|until| begun < until) {
+            return;
+        }
         self.listeners.look();
+        let rest = (begun.elapsed() * RESTS_TIMES_AS_LONG).max(LOOKS_EVERY);
+        self.rests_until = Some(begun + rest);
     }
 
     /// The window ends.
@@ -164,3 +174,6 @@ fn is_uring(tracepoint: &str) -> bool {
 fn is_tcp(tracepoint: &str) -> bool {
     [TCP_RETRANSMIT, TCP_RESET_SENT, TCP_RESET_RECEIVED].contains(&tracepoint)
 }
+/// Half a percent of one CPU at most.
+const RESTS_TIMES_AS_LONG: u32 = 200;
+const LOOKS_EVERY: Duration = Duration::from_millis(100);
