@@ -148,10 +148,6 @@ const MOUNTS: &[Mount] = &[
     },
     Mount {
         kind: c"tmpfs",
-        target: "/tmp",
-    },
-    Mount {
-        kind: c"tmpfs",
         target: "/run",
     },
 ];

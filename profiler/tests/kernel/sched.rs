@@ -273,7 +273,7 @@ fn migration_while_asleep() {
         one.set(cpus[turn % cpus.len()]);
         turn += 1;
         rustix::thread::sched_setaffinity(pid, &one).unwrap();
-        is_in_read(workload.pid())
+        workload.is_done()
     });
     workload.await_byte();
     let profile = session.close(true).unwrap();

@@ -8,6 +8,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use profiler::{Config, Session, Target};
 use recording::{CallRow, Detail, Profile};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 /// A workload that waits for its first byte.
 pub(crate) struct Workload {
@@ -77,6 +78,12 @@ impl Workload {
         }
         let words = line.split_ascii_whitespace();
         words.map(|word| word.parse().unwrap()).collect()
+    }
+
+    /// Whether it has said that it is done.
+    pub(crate) fn is_done(&self) -> bool {
+        let mut stdout = [PollFd::new(&self.stdout, PollFlags::IN)];
+        poll(&mut stdout, Some(&Timespec::default())).unwrap() > 0
     }
 
     /// Waits until it has ended.
