@@ -354,6 +354,8 @@ pub(crate) fn slot<const N: usize>(slots: &[AtomicU64; N], index: usize) -> &Ato
 /// The kind of a row below [`ROWS`]; other rows are plain.
 #[inline(always)]
 pub(crate) fn kind(row: u64) -> Kind {
+    // As in `slot`: one register is checked and used.
+    let row = core::hint::black_box(row);
     if row >= ROWS.into() {
         return Kind::Plain;
     }
