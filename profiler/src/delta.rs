@@ -186,7 +186,8 @@ fn event_delta(from: &EventCounters, to: &EventCounters) -> EventCounters {
     }
 }
 
-fn subtract_buckets(buckets: &mut [u64], from: &[u64]) {
+/// Takes the buckets of an earlier copy of a histogram out of a later one.
+pub(crate) fn subtract_buckets(buckets: &mut [u64], from: &[u64]) {
     for (bucket, from) in buckets.iter_mut().zip(from) {
         *bucket -= from;
     }

@@ -1,14 +1,13 @@
 //! A copy of the counters by process or thread, and the groups that a difference of two comes to.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering::Acquire};
 
 use profiler_common::{ASLEEP, GroupEntry, OUTSIDE_ROW, RUNNABLE, RUNNING, group_key_parts};
 use recording::{Abi, CallTime, Detail, Group, GroupBy, GroupCall, name};
 
 use crate::delta::RowNames;
 use crate::snapshot::{kind_of_row, object_of_row};
-use crate::source::Tables;
+use crate::source::{Tables, read};
 use crate::states::OpenSegment;
 
 /// The table at one moment: entries that are taken, in the order of the table.
@@ -251,8 +250,4 @@ impl Counters {
             split: (detail >= Detail::Sched).then(|| self.split()),
         }
     }
-}
-
-fn read(counter: &AtomicU64) -> u64 {
-    counter.load(Acquire)
 }

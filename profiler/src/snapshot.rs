@@ -5,7 +5,6 @@
 //! order, so that a detail is never seen without the call that it belongs to.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering::Acquire};
 
 use profiler_common::{
     CALL_KINDS, COMPAT_ROWS, DIED_ERRNOS, EAGAIN, ERRNO_SLOTS, EVENTFD, FILE, FIRST_RESTART_ERRNO,
@@ -15,7 +14,7 @@ use profiler_common::{
 use recording::CallObject;
 
 use crate::network::TcpCounters;
-use crate::source::Tables;
+use crate::source::{Tables, read};
 use crate::uring::UringCounters;
 
 /// The counters at one moment.
@@ -268,7 +267,8 @@ fn waits(tables: &Tables<'_>, index: u32) -> WaitCounters {
     sum
 }
 
-fn add_buckets(sum: &mut Vec<u64>, buckets: &[u64]) {
+/// Adds the buckets of a histogram to those of another one.
+pub(crate) fn add_buckets(sum: &mut Vec<u64>, buckets: &[u64]) {
     sum.resize(sum.len().max(buckets.len()), 0);
     for (sum, bucket) in sum.iter_mut().zip(buckets) {
         *sum += bucket;
@@ -278,8 +278,4 @@ fn add_buckets(sum: &mut Vec<u64>, buckets: &[u64]) {
 /// One row of every CPU.
 fn per_cpu<T>(table: &[T], row: u32, rows: u32) -> impl Iterator<Item = &T> {
     table.iter().skip(row as usize).step_by(rows as usize)
-}
-
-fn read(counter: &AtomicU64) -> u64 {
-    counter.load(Acquire)
 }

@@ -6,7 +6,6 @@
 //! where a thread passed on meanwhile, the copy is made again.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering::Acquire};
 
 use profiler_common::{
     ASLEEP, CPU_IDLE, CPU_OTHER, CPU_TARGET, CpuRow, LABELS, LabelClock, OUTSIDE_ROW, ROWS,
@@ -15,7 +14,8 @@ use profiler_common::{
 };
 use recording::{CallTime, CpuView, IdleLabel, Log2Histogram, ThreadTime};
 
-use crate::source::Tables;
+use crate::snapshot::add_buckets;
+use crate::source::{Tables, read};
 
 /// Everything that the state machine counted until one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -416,9 +416,7 @@ fn cpu_delta((from, to): (&CpuTime, &CpuTime)) -> CpuTime {
 fn waits(cpus: &[CpuTime]) -> Log2Histogram {
     let mut buckets = vec![0; RUN_QUEUE_BUCKETS];
     for cpu in cpus {
-        for (sum, waits) in buckets.iter_mut().zip(&cpu.run_queue_waits) {
-            *sum += waits;
-        }
+        add_buckets(&mut buckets, &cpu.run_queue_waits);
     }
     Log2Histogram::new(buckets)
 }
@@ -474,10 +472,6 @@ fn difference(from: u64, to: u64) -> u64 {
 
 fn signed_difference(from: u64, to: u64) -> i64 {
     to.wrapping_sub(from).cast_signed()
-}
-
-fn read(counter: &AtomicU64) -> u64 {
-    counter.load(Acquire)
 }
 
 /// A table of up to this many threads is walked through, which is faster than to ask `/proc`.

@@ -2,12 +2,13 @@
 //! a recording.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering::Acquire};
 
-use profiler_common::{URING_BUCKETS, URING_ROWS, URING_UNKNOWN_ROW, UringRow};
+use profiler_common::{URING_ROWS, URING_UNKNOWN_ROW, UringRow};
 use recording::{Detail, IoUring, Log2Histogram, TimeStats, UringOperation, uring_operation_name};
 
-use crate::source::Tables;
+use crate::delta::subtract_buckets;
+use crate::snapshot::add_buckets;
+use crate::source::{Tables, read};
 
 /// The counters at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -72,18 +73,13 @@ impl OperationCounters {
         self.timed += read(&row.timed);
         self.ns_max = self.ns_max.max(read(&row.ns_max));
         self.ns_total += read(&row.ns_total);
-        self.buckets.resize(URING_BUCKETS, 0);
-        for (sum, bucket) in self.buckets.iter_mut().zip(&row.buckets) {
-            *sum += read(bucket);
-        }
+        add_buckets(&mut self.buckets, &row.buckets.each_ref().map(read));
         self.errors += read(&row.errors);
     }
 
     fn since(&self, from: &Self) -> Self {
         let mut buckets = self.buckets.clone();
-        for (bucket, from) in buckets.iter_mut().zip(&from.buckets) {
-            *bucket -= from;
-        }
+        subtract_buckets(&mut buckets, &from.buckets);
         Self {
             submitted: self.submitted - from.submitted,
             completed: self.completed - from.completed,
@@ -119,15 +115,11 @@ fn operation(row: u32, counters: &OperationCounters, detail: Detail) -> UringOpe
     }
 }
 
-fn read(counter: &AtomicU64) -> u64 {
-    counter.load(Acquire)
-}
-
 const UNKNOWN: &str = "unknown";
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::Ordering::Relaxed;
+    use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
     use super::*;
     use crate::source::CounterSource as _;

@@ -12,7 +12,7 @@ pub(crate) use bpf::{Bpf, LoadPlan};
 pub use object::bpf_object_sha256;
 
 use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
 use profiler_common::{
     BelowEvents, CountRow, CpuRow, EndRow, ErrnoRow, Events, GroupEntry, LabelClock, Lives,
@@ -21,6 +21,11 @@ use profiler_common::{
 };
 
 use crate::sys::{Parts, Shared};
+
+/// A counter that the programs may be adding to.
+pub(crate) fn read(counter: &AtomicU64) -> u64 {
+    counter.load(Acquire)
+}
 
 /// The counters that the programs write, as shared memory.
 pub(crate) trait CounterSource: std::fmt::Debug + Send {

@@ -67,11 +67,22 @@ fn assert_near(what: &str, is: u64, wanted: u64, unknown_ns: u64) {
 
 /// The terms add up to the threads' lives, with less than one percent missing.
 pub(crate) fn assert_adds_up(profile: &Profile) {
+    assert_consistent(profile);
+    assert!(adds_up(profile), "{:?}", threads(profile));
+}
+
+/// Whether less than one percent of the threads' lives is unexplained.
+fn adds_up(profile: &Profile) -> bool {
+    let threads = threads(profile);
+    i128::from(threads.residual_ns).abs() * 100 < i128::from(threads.lifetime_ns)
+}
+
+/// The sums are those of their parts, and what is missing is what is said to be.
+fn assert_consistent(profile: &Profile) {
     let threads = threads(profile);
     let lived = i128::from(threads.lifetime_ns);
     let residual = i128::from(threads.residual_ns);
     assert_eq!(i128::from(threads.accounted_ns()) + residual, lived);
-    assert!(residual.abs() * 100 < lived, "{threads:?}");
     let by_row = |term: fn(&recording::CallTime) -> u64| -> u64 {
         profile
             .calls
@@ -145,6 +156,7 @@ fn waits_as_its_clocks_say() -> bool {
     let [told] = told[..] else {
         panic!("one phase: {told:?}");
     };
+    assert_consistent(&profile);
     let threads = threads(&profile);
     assert!(threads.involuntary_switches > 0);
     assert!(threads.run_queue_waits.count() >= threads.involuntary_switches);
@@ -195,6 +207,9 @@ fn terms_add_up() {
         let agrees = (0..UNDISTURBED_WITHIN).any(|_| {
             let profile = profile_busy(args);
             assert_eq!(profile.lost.total(), 0, "{args:?}: {:?}", profile.lost);
+            assert_consistent(&profile);
+            let began = threads(&profile).threads_began;
+            assert!(began >= threads(&profile).threads_ended || args[0] != "forks");
             adds_up(&profile) && on_cpu_agrees(&profile, args[0])
         });
         assert!(
@@ -202,12 +217,6 @@ fn terms_add_up() {
             "{args:?}: the terms never added up to the lives and the kernel's clock"
         );
     }
-}
-
-/// Whether less than one percent of the threads' lives is unexplained.
-fn adds_up(profile: &Profile) -> bool {
-    let threads = threads(profile);
-    i128::from(threads.residual_ns).abs() * 100 < i128::from(threads.lifetime_ns)
 }
 
 /// One go of a workload whose threads may not rest.
