@@ -141,6 +141,8 @@ pub mod global {
     pub const TASK_TGID: &str = "TASK_TGID";
     /// `u32`: offset of `pid` in `struct task_struct`.
     pub const TASK_PID: &str = "TASK_PID";
+    /// `u32`: offset of `__state` in `struct task_struct`.
+    pub const TASK_STATE: &str = "TASK_STATE";
     /// `u32`: offset of `thread_info.status` in `struct task_struct`.
     pub const TASK_STATUS: &str = "TASK_STATUS";
     /// `u32`: offset of `signal` in `struct task_struct`.

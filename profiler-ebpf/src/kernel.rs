@@ -21,7 +21,7 @@ use profiler_common::{ABI_MAGIC, ABI_VERSION, AbiStamp, CALL_KINDS, Kind, ROWS};
 
 use crate::maps::{
     FDT_FD, FDT_MAX_FDS, FILES_FDT, INET_SPORT, KIOCB_OPCODE, KIOCB_RING, KIOCB_USER_DATA, LOOK_UP,
-    SIGNAL_LIVE, SOCK_NUM, TASK_FILES, TASK_PID, TASK_SIGNAL, TASK_STATUS, TASK_TGID,
+    SIGNAL_LIVE, SOCK_NUM, TASK_FILES, TASK_PID, TASK_SIGNAL, TASK_STATE, TASK_STATUS, TASK_TGID,
 };
 
 /// A `struct task_struct`.
@@ -58,6 +58,12 @@ impl Task {
     #[inline(always)]
     pub(crate) fn is_compat(self) -> bool {
         read::<u32>(self.0, &TASK_STATUS) & TS_COMPAT != 0
+    }
+
+    /// Whether the thread runs or may run as soon as a CPU takes it.
+    #[inline(always)]
+    pub(crate) fn is_runnable(self) -> bool {
+        read::<u32>(self.0, &TASK_STATE) == TASK_RUNNING
     }
 
     /// Threads of the process that have not begun to exit.
@@ -371,6 +377,8 @@ fn read<T: Copy>(base: *const u8, offset: &Global<u32>) -> T {
     unsafe { base.add(offset.load() as usize).cast::<T>().read() }
 }
 
+/// include/linux/sched.h.
+const TASK_RUNNING: u32 = 0;
 /// arch/x86/include/asm/thread_info.h.
 const TS_COMPAT: u32 = 2;
 /// arch/x86/include/asm/ptrace.h; the order of the registers is part of the user ABI.

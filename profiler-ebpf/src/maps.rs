@@ -111,6 +111,9 @@ pub(crate) static TASK_TGID: Global<u32> = Global::new(0);
 /// `task_struct.pid`.
 #[unsafe(no_mangle)]
 pub(crate) static TASK_PID: Global<u32> = Global::new(0);
+/// `task_struct.__state`.
+#[unsafe(no_mangle)]
+pub(crate) static TASK_STATE: Global<u32> = Global::new(0);
 /// `task_struct.thread_info.status`.
 #[unsafe(no_mangle)]
 pub(crate) static TASK_STATUS: Global<u32> = Global::new(0);

@@ -211,14 +211,23 @@ fn off(task: Task, cpu_row: &CpuRow, now_ns: u64, is_preempted: bool, state: u32
             store(&start.0, 0);
         }
         ended(now_ns);
-    } else if is_preempted || state == 0 {
-        store(&segment.0, pack_segment(now_ns, RUNNABLE));
-        bump(&cpu_row.involuntary_switches, 1);
-        relabel(0, one_thread(LABEL_RUNNABLE), now_ns);
-    } else {
+        return;
+    }
+    // The kernel's own definition. It says why the thread leaves, not what it is from now on: it may
+    // have been woken after it had decided to sleep, which was before this switch and is not told
+    // again.
+    let is_voluntary = !is_preempted && state != 0;
+    if is_voluntary && !task.is_runnable() {
         store(&segment.0, pack_segment(now_ns, ASLEEP));
-        bump(&cpu_row.voluntary_switches, 1);
         relabel(0, one_thread(label(row)), now_ns);
+    } else {
+        store(&segment.0, pack_segment(now_ns, RUNNABLE));
+        relabel(0, one_thread(LABEL_RUNNABLE), now_ns);
+    }
+    if is_voluntary {
+        bump(&cpu_row.voluntary_switches, 1);
+    } else {
+        bump(&cpu_row.involuntary_switches, 1);
     }
 }
 

@@ -173,6 +173,7 @@ impl Offsets {
         let mut offsets = vec![
             (global::TASK_TGID, task(&["tgid"], 4)?),
             (global::TASK_PID, task(&["pid"], 4)?),
+            (global::TASK_STATE, task(&["__state"], 4)?),
             (global::TASK_STATUS, task(&["thread_info", "status"], 4)?),
             (global::TASK_SIGNAL, task(&["signal"], 8)?),
             (
