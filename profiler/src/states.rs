@@ -5,17 +5,19 @@
 //! copy holds the threads' open segments too, taken before and after the counters and compared:
 //! where a thread passed on meanwhile, the copy is made again.
 
+mod threads;
+
 use std::collections::BTreeMap;
 
 use profiler_common::{
     ASLEEP, CPU_IDLE, CPU_OTHER, CPU_TARGET, CpuRow, LABELS, LabelClock, OUTSIDE_ROW, ROWS,
-    RUN_QUEUE_BUCKETS, RUNNABLE, RUNNING, label_of, segment_ns, segment_start_ns, segment_state,
-    start_row,
+    RUN_QUEUE_BUCKETS, RUNNABLE, RUNNING, label_of, segment_ns, segment_state, start_row,
 };
 use recording::{CallTime, CpuView, IdleLabel, Log2Histogram, ThreadTime};
 
 use crate::snapshot::add_buckets;
 use crate::source::{Tables, read};
+use threads::{LivesCopy, Slots, doubt, slots, with_segments};
 
 /// Everything that the state machine counted until one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -26,6 +28,7 @@ pub(crate) struct States {
     rows: BTreeMap<u32, RowTime>,
     /// Of all threads so far, ns.
     lifetime_ns: u64,
+    began: u64,
     born: u64,
     ended: u64,
     cpus: Vec<CpuTime>,
@@ -94,34 +97,46 @@ pub(crate) struct StatesDelta {
     length_ns: u64,
 }
 
-/// Stamp and segment of the threads that have one, by tid.
-type Slots = BTreeMap<u32, (u64, u64)>;
-
 impl States {
-    /// Copies the counters. `tids` are the threads of the target, where the table is too large to be
-    /// walked through.
-    pub(crate) fn copy(tables: &Tables<'_>, tids: &[u32], clock: impl Fn() -> u64) -> Self {
+    /// Copies the counters. `tids` finds the threads of the target, where the table is too large to be
+    /// walked through; `rest` lets others have the CPU, so that another attempt has a whole turn.
+    pub(crate) fn copy(
+        tables: &Tables<'_>,
+        tids: impl Fn() -> Vec<u32>,
+        clock: impl Fn() -> u64,
+        rest: impl Fn(),
+    ) -> Self {
         let mut best: Option<(u64, Self)> = None;
-        for _attempt in 0..ATTEMPTS {
-            let before = slots(tables, tids);
+        let mut threads = Vec::new();
+        let mut listed_began = None;
+        for attempt in 0..ATTEMPTS {
+            if attempt > 0 {
+                rest();
+            }
+            // To look for them takes longer than all the rest: only where there are new ones.
+            let began = Some(read(&tables.lives.began));
+            if began != listed_began {
+                listed_began = began;
+                threads = with_segments(tables, &tids);
+            }
+            let before = slots(tables, &threads);
             let mut copy = Self::closed(tables);
-            let after = slots(tables, tids);
+            let after = slots(tables, &threads);
             copy.at_ns = clock();
-            let doubt_ns = doubt(&before, &after, copy.at_ns);
+            let doubt_ns = if Some(copy.began) == listed_began {
+                doubt(&before, &after, copy.at_ns)
+            } else {
+                u64::MAX
+            };
             copy.add_open(tables, &after);
             if best.as_ref().is_none_or(|(least, _)| doubt_ns < *least) {
                 best = Some((doubt_ns, copy));
             }
-            if doubt_ns < NO_DOUBT_NS {
+            if doubt_ns < NO_DOUBT_NS * tables.cpus.len() as u64 {
                 break;
             }
         }
         best.map(|(_, copy)| copy).unwrap_or_default()
-    }
-
-    /// Whether the table is small enough to be walked through.
-    pub(crate) fn walks(tables: &Tables<'_>) -> bool {
-        tables.segments.len() <= WALK_AT_MOST
     }
 
     /// What the programs have added up, without the threads' open segments.
@@ -140,14 +155,15 @@ impl States {
                     .add(&row);
             }
         }
-        let lives = tables.lives;
+        let lives = LivesCopy::copy(tables.lives);
         Self {
             at_ns: 0,
             rows,
             // Completed by `add_open`: each thread that lives has lived until `at_ns`.
-            lifetime_ns: read(&lives.ended_ns).wrapping_sub(read(&lives.began_ns)),
-            born: read(&lives.born),
-            ended: read(&lives.ended),
+            lifetime_ns: lives.ended_ns.wrapping_sub(lives.began_ns),
+            began: lives.began,
+            born: read(&tables.lives.born),
+            ended: lives.ended,
             cpus: tables.cpus.iter().map(CpuTime::copy).collect(),
             open: Vec::new(),
         }
@@ -164,7 +180,7 @@ impl States {
     }
 
     fn add_open(&mut self, tables: &Tables<'_>, slots: &Slots) {
-        let alive = read(&tables.lives.began).wrapping_sub(self.ended);
+        let alive = self.began.wrapping_sub(self.ended);
         self.lifetime_ns = self
             .lifetime_ns
             .wrapping_add(alive.wrapping_mul(self.at_ns));
@@ -421,34 +437,6 @@ fn waits(cpus: &[CpuTime]) -> Log2Histogram {
     Log2Histogram::new(buckets)
 }
 
-/// Stamp and segment of every thread that has a segment.
-fn slots(tables: &Tables<'_>, tids: &[u32]) -> Slots {
-    let slot = |tid: u32| {
-        let segment = read(&tables.segments.get(tid)?.0);
-        let start = read(&tables.starts.get(tid)?.0);
-        (segment != 0).then_some((tid, (start, segment)))
-    };
-    if States::walks(tables) {
-        (0..WALK_AT_MOST)
-            .take(tables.segments.len())
-            .filter_map(|tid| slot(u32::try_from(tid).ok()?))
-            .collect()
-    } else {
-        tids.iter().copied().filter_map(slot).collect()
-    }
-}
-
-/// How much time may be in the counters and in an open segment, or in neither, ns: the segments that
-/// ended between the two looks. Of a thread that is gone it is not known when.
-fn doubt(before: &Slots, after: &Slots, at_ns: u64) -> u64 {
-    let changed = before.iter().filter_map(|(tid, &(_, was))| {
-        let is = after.get(tid).map_or(0, |&(_, segment)| segment);
-        let ended_ns = if is == 0 { at_ns } else { segment_start_ns(is) };
-        (was != is).then(|| segment_ns(was, ended_ns))
-    });
-    changed.fold(0, u64::saturating_add)
-}
-
 /// How long each label has applied until now, ns.
 fn label_times(clock: &LabelClock, at_ns: u64) -> [u64; LABELS] {
     let mut times = clock.ns.each_ref().map(read);
@@ -474,10 +462,8 @@ fn signed_difference(from: u64, to: u64) -> i64 {
     to.wrapping_sub(from).cast_signed()
 }
 
-/// A table of up to this many threads is walked through, which is faster than to ask `/proc`.
-const WALK_AT_MOST: usize = 1 << 16;
 const ATTEMPTS: usize = 20;
-/// Segments of busy threads that end meanwhile are shorter than this together.
+/// What the thread of a busy CPU passes on while others are looked at.
 const NO_DOUBT_NS: u64 = 20_000;
 
 #[cfg(test)]

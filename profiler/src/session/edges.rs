@@ -32,16 +32,14 @@ impl Session {
             return (snapshot, None, was_quiet);
         }
         let tables = self.source.tables();
+        let tids = || {
+            let pids = self.tracked.alive().into_iter();
+            pids.flat_map(processes::tids).collect()
+        };
         let mut attempts = 0;
         loop {
-            let tids: Vec<u32> = if States::walks(&tables) {
-                Vec::new()
-            } else {
-                let pids = self.tracked.alive().into_iter();
-                pids.flat_map(processes::tids).collect()
-            };
             let (snapshot, was_quiet) = self.snapshot_when(quiet);
-            let states = States::copy(&tables, &tids, clock_ns);
+            let states = States::copy(&tables, tids, clock_ns, || std::thread::sleep(REST));
             attempts += 1;
             let is_close = states.at_ns().saturating_sub(snapshot.end_ns) < CLOSE_NS;
             if is_close || !was_quiet || attempts == ATTEMPTS {
@@ -81,6 +79,8 @@ impl Session {
 /// As the wire protocol promises.
 const QUIET_FOR: Duration = Duration::from_millis(1);
 const QUIET_WITHIN: Duration = Duration::from_secs(1);
+/// Whoever has slept has a whole turn on a CPU before him.
+const REST: Duration = Duration::from_micros(50);
 /// Longer than both copies take, shorter than a turn of another process.
 const CLOSE_NS: u64 = 1_000_000;
 const ATTEMPTS: usize = 5;

@@ -12,7 +12,7 @@ use crate::source::replay::Replay;
 const ROW: u32 = 232;
 
 fn copy(replay: &Replay, at_ns: u64) -> States {
-    States::copy(&replay.tables(), &[], || at_ns)
+    States::copy(&replay.tables(), Vec::new, || at_ns, || {})
 }
 
 /// A thread that was seen first at `at_ns`.

@@ -115,12 +115,15 @@ fn exec_of_another_thread() {
 /// All processes of a name, those that appear later too.
 #[test]
 fn targets_by_name() {
-    let comm = "kernel-workload";
-    let mut first = Workload::start(&["calls", "10"]);
+    // A name that nobody else has.
+    let comm = format!("named-{}", std::process::id());
+    let folder = tempfile::tempdir().unwrap();
+    let link = folder.path().join(&comm);
+    let mut first = Workload::start_as(&link, &["calls", "10"]);
     first.await_blocked(1);
-    let mut session = attach(Config::new([Target::Comm(comm.to_owned())], Detail::Counts));
+    let mut session = attach(Config::new([Target::Comm(comm.clone())], Detail::Counts));
     session.open(true).unwrap();
-    let mut second = Workload::start(&["calls", "20"]);
+    let mut second = Workload::start_as(&link, &["calls", "20"]);
     second.await_blocked(1);
     session.tick();
     for workload in [&mut first, &mut second] {
@@ -134,7 +137,7 @@ fn targets_by_name() {
         profile
             .processes
             .iter()
-            .all(|process| process.comm.as_deref() == Some(comm))
+            .all(|process| process.comm.as_deref() == Some(&*comm))
     );
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
 use std::os::fd::AsRawFd as _;
 use std::os::unix::process::CommandExt as _;
+use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use profiler::{Config, Session, Target};
@@ -20,6 +21,14 @@ pub(crate) struct Workload {
 impl Workload {
     pub(crate) fn start(args: &[&str]) -> Self {
         Self::spawn(&mut Command::new(PROGRAM), args)
+    }
+
+    /// Under another name: as a link to it.
+    pub(crate) fn start_as(link: &Path, args: &[&str]) -> Self {
+        if !link.is_symlink() {
+            std::os::unix::fs::symlink(PROGRAM, link).unwrap();
+        }
+        Self::spawn(&mut Command::new(link), args)
     }
 
     /// As a user who may not look into the build folder: from an open descriptor.
