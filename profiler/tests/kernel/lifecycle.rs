@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use profiler::{Config, ProfilerError, Session, Target};
 use recording::Detail;
 
-use crate::kernel_state::{ControlGroup, await_gone, programs_of};
+use crate::kernel_state::{await_gone, programs_of};
 use crate::workload_process::{
     Workload, attach, await_until, counts, profile, profile_to_end, profile_with, row,
 };
@@ -139,43 +139,6 @@ fn targets_by_name() {
             .iter()
             .all(|process| process.comm.as_deref() == Some(&*comm))
     );
-}
-
-/// All processes of a control group and of a group inside it, those that join later too, in each
-/// version that is mounted.
-#[test]
-fn targets_by_control_group() {
-    let mut tried = 0;
-    for mount in [
-        "/sys/fs/cgroup",
-        "/sys/fs/cgroup/unified",
-        "/sys/fs/cgroup/pids",
-    ] {
-        let name = format!("profiler-test-{}", std::process::id());
-        let Some(group) = ControlGroup::create(mount, &name) else {
-            continue;
-        };
-        tried += 1;
-        let mut first = Workload::start(&["calls", "10"]);
-        group.take(first.pid());
-        let target = Target::Cgroup(group.relative.clone().into());
-        let mut session = attach(Config::new([target], Detail::Counts));
-        session.open(true).unwrap();
-        let mut second = Workload::start(&["calls", "20"]);
-        let inner = group.inner("inner");
-        inner.take(second.pid());
-        session.tick();
-        for workload in [&mut first, &mut second] {
-            workload.go();
-            workload.await_byte();
-        }
-        let profile = session.close(true).unwrap();
-        assert_eq!(row(&profile, "getppid").count, 30, "{mount}");
-        assert_eq!(profile.processes.len(), 2);
-        // Before the groups, which must be empty to be removed.
-        drop((first, second));
-    }
-    assert!(tried > 0, "no control group can be made on this machine");
 }
 
 /// Several targets are counted together.

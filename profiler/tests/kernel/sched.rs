@@ -57,12 +57,14 @@ fn stolen_ns(profile: &Profile) -> u64 {
 }
 
 /// Equal to two percent, and to what is not known.
-fn assert_near(what: &str, is: u64, wanted: u64, unknown_ns: u64) {
+fn near(what: &str, is: u64, wanted: u64, unknown_ns: u64) -> Result<(), String> {
     let allowed = wanted / 50 + unknown_ns;
-    assert!(
-        is.abs_diff(wanted) <= allowed,
+    if is.abs_diff(wanted) <= allowed {
+        return Ok(());
+    }
+    Err(format!(
         "{what}: {is} ns, the program says {wanted} ns, allowed {allowed} ns"
-    );
+    ))
 }
 
 /// The terms add up to the threads' lives, with less than one percent missing.
@@ -91,39 +93,42 @@ pub(crate) fn assert_adds_up(profile: &Profile) {
 /// Time in user code, in a call, asleep and waiting for a CPU is what the program's clocks say.
 #[test]
 fn time_is_what_the_program_says() {
-    for attempt in 0.. {
-        let (profile, told) = profile_told(&["spend", "150"]);
-        let [user, kernel, asleep] = told[..] else {
-            panic!("three phases: {told:?}");
-        };
-        assert_adds_up(&profile);
-        // How much later than it was due it went on, on a machine that others use too.
-        let late_ns = asleep.wall_ns - SLEEP_NS;
-        let stolen_ns = user.stolen_ns() + kernel.stolen_ns();
-        let is_disturbed = late_ns > SLEEP_NS / 100 || stolen_ns > SLEEP_NS / 100;
-        if attempt < 5 && is_disturbed {
-            continue;
-        }
-        let threads = threads(&profile);
-        let unknown_ns = stolen_ns + threads.irq_ns + threads.softirq_ns;
-        assert_near("user", threads.user_ns, user.cpu_ns, unknown_ns);
-        let read = row(&profile, "read(other)").split.unwrap();
-        assert_near("read", read.on_cpu_ns, kernel.cpu_ns, unknown_ns);
-        let sleep = row(&profile, "nanosleep").split.unwrap();
-        assert_eq!(sleep.sleeps, Some(1));
-        let slept_ns = asleep.wall_ns - asleep.cpu_ns - asleep.waited_ns;
-        assert_near("asleep", sleep.off_cpu_ns, slept_ns, late_ns);
-        let waited_ns = user.waited_ns + kernel.waited_ns + asleep.waited_ns;
-        let phases_ns = user.wall_ns + kernel.wall_ns + asleep.wall_ns;
-        let unknown_ns = unknown_ns + SLEEP_NS / 50 + (threads.lifetime_ns - phases_ns);
-        assert_near("run queue", threads.run_queue_ns, waited_ns, unknown_ns);
-        let cpu_ns = profile.cpu_ns.unwrap();
-        assert_near("on CPU", threads.on_cpu_ns(), cpu_ns, unknown_ns);
-        // Wall clock and CPU clock side by side: asleep is time in the call, and no CPU time.
-        let time = row(&profile, "nanosleep").time.as_ref().unwrap();
-        assert!(time.ns_total >= SLEEP_NS && sleep.on_cpu_ns < SLEEP_NS / 20);
-        return;
-    }
+    let differences: Vec<String> = (0..UNDISTURBED_WITHIN)
+        .map_while(|_| spends_as_its_clocks_say().err())
+        .collect();
+    assert!(differences.len() < UNDISTURBED_WITHIN, "{differences:#?}");
+}
+
+/// What was not near, which the hypervisor can bring about: what it takes while the kernel switches is
+/// in the time before the switch or after it, depending on who reads the clock when.
+fn spends_as_its_clocks_say() -> Result<(), String> {
+    let (profile, told) = profile_told(&["spend", "150"]);
+    let [user, kernel, asleep] = told[..] else {
+        panic!("three phases: {told:?}");
+    };
+    assert_adds_up(&profile);
+    // How much later than it was due it went on, on a machine that others use too.
+    let late_ns = asleep.wall_ns - SLEEP_NS;
+    let stolen_ns = user.stolen_ns() + kernel.stolen_ns();
+    let threads = threads(&profile);
+    let unknown_ns = stolen_ns.min(SLEEP_NS / 50) + threads.irq_ns + threads.softirq_ns;
+    let sleep = row(&profile, "nanosleep").split.unwrap();
+    assert_eq!(sleep.sleeps, Some(1));
+    // Wall clock and CPU clock side by side: asleep is time in the call, and no CPU time.
+    let time = row(&profile, "nanosleep").time.as_ref().unwrap();
+    assert!(time.ns_total >= SLEEP_NS && sleep.on_cpu_ns < SLEEP_NS / 20);
+    near("user", threads.user_ns, user.cpu_ns, unknown_ns)?;
+    let read = row(&profile, "read(other)").split.unwrap();
+    near("read", read.on_cpu_ns, kernel.cpu_ns, unknown_ns)?;
+    let slept_ns = asleep.wall_ns - asleep.cpu_ns - asleep.waited_ns;
+    let late_ns = late_ns.min(SLEEP_NS / 50);
+    near("asleep", sleep.off_cpu_ns, slept_ns, late_ns)?;
+    let cpu_ns = profile.cpu_ns.unwrap();
+    near("on CPU", threads.on_cpu_ns(), cpu_ns, unknown_ns)?;
+    let waited_ns = user.waited_ns + kernel.waited_ns + asleep.waited_ns;
+    let phases_ns = user.wall_ns + kernel.wall_ns + asleep.wall_ns;
+    let unknown_ns = unknown_ns + SLEEP_NS / 50 + (threads.lifetime_ns - phases_ns);
+    near("run queue", threads.run_queue_ns, waited_ns, unknown_ns)
 }
 
 /// Two that spin on one CPU: one waits while the other runs, as its own clocks say.
@@ -150,9 +155,14 @@ fn waits_as_its_clocks_say() -> bool {
     assert!(threads.involuntary_switches > 0);
     assert!(threads.run_queue_waits.count() >= threads.involuntary_switches);
     let unknown_ns = told.stolen_ns() + threads.irq_ns + threads.softirq_ns;
-    let is_near = |is: u64, wanted: u64| is.abs_diff(wanted) <= wanted / 50 + unknown_ns;
-    is_near(threads.user_ns, told.cpu_ns)
-        && is_near(threads.run_queue_ns, told.waited_ns)
+    near("user", threads.user_ns, told.cpu_ns, unknown_ns).is_ok()
+        && near(
+            "run queue",
+            threads.run_queue_ns,
+            told.waited_ns,
+            unknown_ns,
+        )
+        .is_ok()
         && threads.run_queue_ns > told.wall_ns / 10
 }
 
@@ -170,9 +180,9 @@ fn on_and_off_the_cpu() {
     // Each sleep is at least as long as was asked for, and is followed by work.
     assert!(sleep.off_cpu_ns >= 30 * 9_000_000 * 98 / 100, "{sleep:?}");
     let unknown_ns = stolen_ns(&profile) + told.wall_ns / 50;
-    assert_near("on CPU", threads.on_cpu_ns(), told.cpu_ns, unknown_ns);
+    near("on CPU", threads.on_cpu_ns(), told.cpu_ns, unknown_ns).unwrap();
     let off_ns = sleep.off_cpu_ns + threads.run_queue_ns;
-    assert_near("off CPU", off_ns, told.wall_ns - told.cpu_ns, unknown_ns);
+    near("off CPU", off_ns, told.wall_ns - told.cpu_ns, unknown_ns).unwrap();
     assert_eq!(sleep.sleeps, Some(30));
 }
 
@@ -351,8 +361,8 @@ impl SwitchesOfKernel {
     }
 }
 
-/// Whether the first thread of a process is blocked in `read`.
-fn is_in_read(pid: u32) -> bool {
+/// Whether the first thread of a process has left its CPU in a `read` of its stdin.
+pub(crate) fn is_in_read(pid: u32) -> bool {
     let call = std::fs::read_to_string(format!("/proc/{pid}/syscall"));
     call.is_ok_and(|call| call.starts_with("0 0x0 "))
 }

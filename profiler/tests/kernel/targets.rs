@@ -6,7 +6,28 @@ use profiler::{Config, ProfilerError, Session, Target};
 use recording::{Detail, ProfiledProcess};
 
 use crate::kernel_state::{ControlGroup, await_gone, programs_of};
+use crate::sched::is_in_read;
 use crate::workload_process::{PROGRAM, Workload, attach, await_until, profile_with, row};
+
+/// All processes of a control group and of a group inside it, those that join later too, in each
+/// version that is mounted.
+#[test]
+fn targets_by_control_group() {
+    let mut tried = 0;
+    for mount in [
+        "/sys/fs/cgroup",
+        "/sys/fs/cgroup/unified",
+        "/sys/fs/cgroup/pids",
+    ] {
+        let name = format!("profiler-test-{}", std::process::id());
+        let Some(group) = ControlGroup::create(mount, &name) else {
+            continue;
+        };
+        tried += 1;
+        assert_all_count(&Target::Cgroup(group.relative.clone().into()), &group);
+    }
+    assert!(tried > 0, "no control group can be made on this machine");
+}
 
 /// All processes of a unit, wherever systemd has put its group, and of groups made inside it later;
 /// an instance by its name, and all instances by their template.
@@ -30,28 +51,62 @@ fn targets_by_unit() {
             format!("{template}.slice"),
         ] {
             let service = slice.inner(&format!("{template}@1.service"));
-            let mut first = Workload::start(&["calls", "10"]);
-            service.take(first.pid());
-            let mut session = attach(Config::new([Target::Unit(unit.clone())], Detail::Counts));
-            session.open(true).unwrap();
-            let mut second = Workload::start(&["calls", "20"]);
-            let inner = service.inner("inner");
-            inner.take(second.pid());
-            session.tick();
-            for workload in [&mut first, &mut second] {
-                workload.go();
-                workload.await_byte();
-            }
-            let profile = session.close(true).unwrap();
-            assert_eq!(row(&profile, "getppid").count, 30, "{mount} {unit}");
-            let label = format!("unit {unit}");
-            let labels = profile.processes.iter().map(|process| &process.target);
-            assert!(labels.eq([&Some(label.clone()), &Some(label)]));
-            // Before the groups, which must be empty to be removed.
-            drop((first, second, inner, service));
+            assert_all_count(&Target::Unit(unit), &service);
         }
     }
     assert!(tried > 0, "no control group can be made on this machine");
+}
+
+/// A process in the group and one that joins a group inside it later are the target, and say so.
+fn assert_all_count(target: &Target, group: &ControlGroup) {
+    let mut first = Workload::start(&["calls", "10"]);
+    group.take(first.pid());
+    let mut session = attach(Config::new([target.clone()], Detail::Counts));
+    session.open(true).unwrap();
+    let mut second = Workload::start(&["calls", "20"]);
+    let inner = group.inner("inner");
+    inner.take(second.pid());
+    session.tick();
+    for workload in [&mut first, &mut second] {
+        workload.go();
+        workload.await_byte();
+    }
+    let profile = session.close(true).unwrap();
+    assert_eq!(row(&profile, "getppid").count, 30, "{target}");
+    let label = target.to_string();
+    let labels = profile.processes.iter().map(|process| &process.target);
+    assert!(labels.eq([&Some(label.clone()), &Some(label)]), "{target}");
+    // Before the groups, which must be empty to be removed.
+    drop((first, second));
+}
+
+/// A process outside of the group wakes one inside: the wake-up is of the one that was woken.
+#[test]
+fn wake_ups_from_outside_of_the_group() {
+    let name = format!("profiler-test-{}", std::process::id());
+    let mounts = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
+    let group = mounts
+        .iter()
+        .find_map(|mount| ControlGroup::create(mount, &name));
+    let group = group.expect("a control group of version 2 can be made on this machine");
+    let mut workload = Workload::start(&["takes", "100"]);
+    group.take(workload.pid());
+    let target = Target::Cgroup(group.relative.clone().into());
+    let mut session = attach(Config::new([target], Detail::Sched));
+    session.open(true).unwrap();
+    for _ in 0..100 {
+        await_until("the sleep", || is_in_read(workload.pid()));
+        workload.go();
+    }
+    // It wakes us once, which is no wake-up of the target.
+    workload.await_byte();
+    await_until("the last sleep", || is_in_read(workload.pid()));
+    let profile = session.close(true).unwrap();
+    assert_eq!(profile.processes.len(), 1, "{:?}", profile.processes);
+    assert_eq!(row(&profile, "read(pipe)").split.unwrap().sleeps, Some(100));
+    assert_eq!(profile.threads.as_ref().unwrap().wakeups, 100);
+    assert_eq!(profile.lost.total(), 0, "{:?}", profile.lost);
+    drop(workload);
 }
 
 /// Of several targets, each process says to which it belongs, children with their parents; and a

@@ -80,6 +80,7 @@ fn main() {
         Some("spend") => spending::spend(number(1)),
         Some("spin-on") => spending::spin_on(number(1), number(2)),
         Some("stop-exec") => stop_exec(&args[1..]),
+        Some("takes") => spending::takes(number(1)),
         Some("thread-each") => fleets::thread_each(number(1)),
         Some("threads") => threads(number(1), number(2)),
         Some("tcp-apart") => net::full_queue_apart(number(1)),

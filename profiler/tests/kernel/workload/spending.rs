@@ -109,6 +109,14 @@ pub(crate) fn naps(count: u64) {
     done();
 }
 
+/// Sleeps until it is sent another byte, so many times.
+pub(crate) fn takes(count: u64) {
+    for _ in 0..count {
+        wait();
+    }
+    done();
+}
+
 /// Two threads that wake each other through pipes.
 pub(crate) fn ping_pong(rounds: u64) {
     let (here, there_out) = rustix::pipe::pipe().expect("a pipe");
