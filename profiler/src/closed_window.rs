@@ -186,20 +186,23 @@ impl ClosedWindow {
             let (from, to) = self.start.run_statistics.zip(self.end.run_statistics)?;
             Some(of(to) - of(from))
         };
+        let uring_events = self.uring().as_ref().map_or(0, below::uring_events);
         OwnCost {
             target_events: calls * events_per_call(self.detail),
             reader_cpu_ns: self.reader_cpu_ns,
             map_bytes: self.map_bytes,
             attach_ns: self.attach_ns,
             sched_events: states.map_or(0, |states| states.events),
-            uring_events: self.uring().as_ref().map_or(0, below::uring_events),
+            uring_events,
             calibration: self.calibration,
             // Programs run for calls that are not counted, too.
             target_ns_estimate: self.calibration.filter(|_| self.only.is_none()).map(
                 |calibration| {
                     let per_switch = calibration.probe_ns_per_switch.unwrap_or(0.0);
-                    let ns =
-                        calibration.probe_ns_per_call * calls as f64 + per_switch * switches as f64;
+                    // Not calibrated: a run on `io_uring` is taken for one on a call.
+                    let uring_calls = uring_events as f64 / events_per_call(self.detail) as f64;
+                    let ns = calibration.probe_ns_per_call * (calls as f64 + uring_calls)
+                        + per_switch * switches as f64;
                     whole(ns)
                 },
             ),

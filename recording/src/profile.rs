@@ -333,14 +333,14 @@ pub struct OwnCost {
     #[serde(default)]
     pub sched_events: u64,
     /// Runs of our programs on operations of `io_uring` of the target during the window: one per
-    /// submission, one per completion. Not part of `target_ns_estimate`.
+    /// submission, one per completion.
     #[serde(default)]
     pub uring_events: u64,
     /// What one run costs here; `null` where it was not calibrated.
     #[serde(default)]
     pub calibration: Option<Calibration>,
     /// What the programs cost the target during the window, ns: calls and switches times their
-    /// calibrated cost. `null` where that was not calibrated, and with `--only`.
+    /// calibrated cost, and runs on `io_uring` as if they were on calls. `null` where that was not calibrated, and with `--only`.
     #[serde(default)]
     pub target_ns_estimate: Option<u64>,
     /// Run time of our programs by the kernel's own statistics, for all processes, ns; `null` without

@@ -23,6 +23,15 @@ fn operations_are_counted() {
         assert_eq!(operations(&profile), BTreeMap::from(expected));
         assert_eq!(profile.io_uring.as_ref().unwrap().overflows, 0);
         assert_eq!(profile.cost.uring_events, 2 * 405);
+        // Their cost is in the estimate: as that of a call for as many runs as a call has.
+        let per_call = profile.cost.calibration.unwrap().probe_ns_per_call;
+        let runs_per_call = if detail == Detail::Counts { 1 } else { 2 };
+        let calls: u64 = profile.calls.iter().map(|call| call.count).sum();
+        let least = per_call * (calls + 2 * 405 / runs_per_call) as f64;
+        let estimate = profile.cost.target_ns_estimate.unwrap() as f64;
+        let is_exact = (estimate - least).abs() <= 0.5;
+        assert!(is_exact || detail == Detail::Sched, "{estimate} {least}");
+        assert!(estimate >= least - 0.5, "{estimate} {least}");
         assert_eq!(row(&profile, "io_uring_enter").count, 405);
         assert!(profile.warnings.is_empty(), "{:?}", profile.warnings);
         assert_eq!(profile.lost.total(), 0, "{:?}", profile.lost);

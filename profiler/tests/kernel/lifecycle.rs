@@ -29,6 +29,10 @@ fn children_are_followed() {
             .count(),
         16
     );
+    // Their parent has waited for them: nobody can read their clocks any more, and that is said.
+    assert_eq!(profile.cpu_ns, None);
+    let mut missing = profile.not_measured.iter();
+    assert!(missing.any(|missing| missing.what == "CPU time"));
 }
 
 /// Without following, children do not count and the parent does.
