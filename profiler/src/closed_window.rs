@@ -48,6 +48,8 @@ pub(crate) struct ClosedWindow {
     pub(crate) thread_names: BTreeMap<u32, (u32, String)>,
     /// The CPUs that the target may run on.
     pub(crate) cpus: Vec<u32>,
+    /// Release of the kernel.
+    pub(crate) kernel: String,
     /// Tracepoints that this kernel lacks.
     pub(crate) missing: Vec<String>,
     /// Whether the kernel forbids to look descriptors up.
@@ -96,6 +98,7 @@ impl ClosedWindow {
         Profile {
             detail,
             window,
+            kernel: Some(self.kernel.clone()),
             boundary_ns,
             follow: self.follow,
             calls,

@@ -199,6 +199,10 @@ impl Session {
             only: self.config.only.clone(),
             thread_names,
             cpus: window.cpus,
+            kernel: rustix::system::uname()
+                .release()
+                .to_string_lossy()
+                .into_owned(),
             missing: self.source.missing().to_vec(),
             locked_down: privileges::is_confidential(),
             calibration: self.calibration,

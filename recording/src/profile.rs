@@ -33,6 +33,9 @@ pub struct Profile {
     pub detail: Detail,
     /// The window: between the copy of the counters at its start and the copy at its end.
     pub window: Window,
+    /// Release of the kernel that was probed; `null` in recordings that do not say.
+    #[serde(default)]
+    pub kernel: Option<String>,
     /// How long copying the counters took at both edges together, ns: the boundary error.
     pub boundary_ns: u64,
     /// The processes that were counted, those that ended during the window included.
@@ -92,6 +95,7 @@ impl Profile {
         Self {
             detail,
             window,
+            kernel: None,
             boundary_ns: 0,
             processes: Vec::new(),
             follow: true,

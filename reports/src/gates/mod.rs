@@ -27,6 +27,7 @@ pub fn evaluate(recording: &Recording, figures: &[ArmFigures], allowed: &[String
         health::lost_events(figures),
         parity::tuning(recording),
     ];
+    gates.extend(parity::one_kernel(recording));
     for gate in &mut gates {
         if gate.status == GateStatus::Refuse
             && allowed.iter().any(|id| id.eq_ignore_ascii_case(&gate.id))

@@ -23,6 +23,32 @@ pub(super) fn response_equality(recording: &Recording) -> Gate {
     )
 }
 
+/// G15: every round on one kernel. Only rounds that were joined from several machines, or from before
+/// and after a restart, can break it: a run of its own does not list it.
+pub(super) fn one_kernel(recording: &Recording) -> Option<Gate> {
+    let profiles = recording
+        .rounds
+        .iter()
+        .filter_map(|round| round.profile.as_ref());
+    let mut kernels: BTreeSet<&str> = profiles
+        .filter_map(|profile| profile.kernel.as_deref())
+        .collect();
+    if kernels.is_empty() {
+        return None;
+    }
+    kernels.insert(&recording.host.kernel);
+    if kernels.len() == 1 {
+        return None;
+    }
+    let kernels: Vec<&str> = kernels.into_iter().collect();
+    let finding = Finding::refuse(
+        kernels.join("; "),
+        "measure every arm on one kernel: what system calls cost differs from one to the next"
+            .to_owned(),
+    );
+    Some(finding.gate("G15", "one kernel", "all rounds on the same kernel release"))
+}
+
 /// G4: as many requests over one connection on every arm.
 pub(super) fn keep_alive(recording: &Recording) -> Gate {
     let reuse: Vec<(&str, Reuse)> = recording

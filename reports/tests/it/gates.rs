@@ -122,6 +122,39 @@ fn allowed_mismatch_is_kept() {
     assert_eq!(recording, first);
 }
 
+/// Rounds of different kernels refuse, whichever of them the recording names; a run of its own has one
+/// kernel and does not list the gate.
+#[test]
+fn kernels_are_not_mixed() {
+    let on = |kernels: [Option<&'static str>; 2]| {
+        analysed(move |recording| {
+            recording.host.kernel = "6.1.0".to_owned();
+            for round in &mut recording.rounds {
+                let kernel = kernels[usize::from(round.arm == "h2o")];
+                if let Some(profile) = &mut round.profile {
+                    profile.kernel = kernel.map(str::to_owned);
+                }
+            }
+        })
+    };
+    let is_listed = |recording: &Recording| recording.gates.iter().any(|gate| gate.id == "G15");
+    assert!(!is_listed(&on([Some("6.1.0"), Some("6.1.0")])));
+    assert!(!is_listed(&on([None, None])));
+    for kernels in [
+        [Some("6.1.0"), Some("6.12.0")],
+        [Some("6.12.0"), Some("6.12.0")],
+        [None, Some("6.12.0")],
+    ] {
+        let mixed = on(kernels);
+        assert_eq!(gate(&mixed, "G15").status, GateStatus::Refuse);
+        assert_eq!(gate(&mixed, "G15").value, "6.1.0; 6.12.0");
+        assert_eq!(
+            mixed.verdict.as_ref().unwrap().word,
+            VerdictWord::NotComparable
+        );
+    }
+}
+
 /// One server that closes every connection refuses; limits that a window cannot tell do not.
 #[test]
 fn keep_alive_has_to_agree() {
