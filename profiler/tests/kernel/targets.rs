@@ -95,7 +95,10 @@ fn wake_ups_from_outside_of_the_group() {
     let mut session = attach(Config::new([target], Detail::Sched));
     session.open(true).unwrap();
     for _ in 0..100 {
-        await_until("the sleep", || is_in_read(workload.pid()));
+        // One that is being woken looks asleep: what woke it must be gone.
+        await_until("the sleep", || {
+            workload.has_read_all() && is_in_read(workload.pid())
+        });
         workload.go();
     }
     // It wakes us once, which is no wake-up of the target.

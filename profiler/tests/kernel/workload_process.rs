@@ -61,6 +61,11 @@ impl Workload {
         self.stdin.as_mut().unwrap().write_all(b".").unwrap();
     }
 
+    /// Whether it has taken every byte that it was sent.
+    pub(crate) fn has_read_all(&self) -> bool {
+        rustix::io::ioctl_fionread(self.stdin.as_ref().unwrap()).unwrap() == 0
+    }
+
     /// Waits until it says that it is done.
     pub(crate) fn await_byte(&mut self) {
         let mut byte = [0];

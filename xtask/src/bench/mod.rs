@@ -7,16 +7,18 @@
 mod clients;
 mod cpus;
 mod load;
+mod peers;
 mod probes;
 mod profiler;
 mod report;
 mod servers;
 
 use std::path::{Path, PathBuf};
-use std::process::{ExitCode, Stdio};
+use std::process::{Command, ExitCode, Stdio};
 
 use anyhow::{Context as _, Result, ensure};
 use clap::ValueEnum;
+use recording::Host;
 
 use crate::{command, tree};
 use report::Report;
@@ -28,7 +30,7 @@ pub(crate) struct Args {
     #[arg(value_enum)]
     what: Benchmark,
     /// Interleaved repetitions of each arm.
-    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(3..))]
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(2..))]
     repetitions: u32,
     /// A table, or JSON.
     #[arg(long, value_enum, default_value = "text")]
@@ -74,7 +76,18 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         server_cpu,
         client_cpu,
     };
-    let mut report = Report::new(args.what.name(), args.repetitions);
+    let commit = args
+        .whyfast
+        .is_none()
+        .then(|| commit(&tree::root()))
+        .flatten();
+    let host = host(&setting.whyfast)?;
+    let mut report = Report::new(args.what.name(), args.repetitions, host, commit);
+    if args.repetitions < ENOUGH {
+        report.warn(format!(
+            "fewer than {ENOUGH} repetitions: limits are indicative"
+        ));
+    }
     if server_cpu == client_cpu {
         report.warn("only one CPU: server and client share it");
     }
@@ -115,12 +128,41 @@ fn release_build(root: &Path) -> Result<PathBuf> {
     Ok(whyfast.context("cargo built no whyfast")?.path)
 }
 
+/// The machine, as the program that is measured sees it.
+fn host(whyfast: &Path) -> Result<Host> {
+    let output = Command::new(whyfast)
+        .args(["doctor", "--format", "json"])
+        .output()
+        .context("failed to run whyfast doctor")?;
+    // Its exit code says what the machine lacks.
+    let examined: serde_json::Value =
+        serde_json::from_slice(&output.stdout).context("whyfast doctor --format json")?;
+    serde_json::from_value(examined["host"].clone()).context("the host of whyfast doctor")
+}
+
+/// The commit of this tree.
+fn commit(root: &Path) -> Option<String> {
+    let mut git = Command::new("git");
+    git.current_dir(root).args([
+        "describe",
+        "--always",
+        "--dirty",
+        "--abbrev=12",
+        "--exclude=*",
+    ]);
+    let described = command::output(&mut git).ok()?;
+    Some(String::from_utf8(described).ok()?.trim().to_owned())
+}
+
 /// The arms in the order of one repetition: each one begins once in as many repetitions.
 fn rotated<T: Copy>(arms: &[T], repetition: u32) -> Vec<T> {
     let mut order = arms.to_vec();
     order.rotate_left(repetition as usize % arms.len());
     order
 }
+
+/// Repetitions that limits are meant for.
+const ENOUGH: u32 = 10;
 
 #[cfg(test)]
 mod tests {

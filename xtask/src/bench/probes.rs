@@ -3,15 +3,13 @@
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::path::Path;
-use std::process::{ChildStdin, ChildStdout, Command, Stdio};
-use std::time::Duration;
+use std::process::{ChildStdin, ChildStdout, Stdio};
 
 use anyhow::{Context as _, Result, ensure};
-use rustix::process::Signal;
 
+use super::peers::PEERS;
 use super::profiler::Attached;
-use super::report::{Bound, Report};
+use super::report::{Bound, Report, median};
 use super::servers::Server;
 use super::{Setting, clients, cpus, rotated};
 use crate::command::{self, Guarded};
@@ -22,14 +20,15 @@ pub(crate) fn measure(setting: &Setting, report: &mut Report) -> Result<()> {
         report.not_measured("cost of probes", "needs root", "run with sudo");
         return Ok(());
     }
-    measure_calls(setting, report)?;
-    measure_switches(setting, report)?;
+    let per_call = measure_calls(setting, report)?;
+    measure_switches(setting, per_call, report)?;
     measure_crowd(setting, report)?;
     measure_server(setting, report)
 }
 
-/// A loop of `getppid`, alone and under each kind of probe, as the target and beside it.
-fn measure_calls(setting: &Setting, report: &mut Report) -> Result<()> {
+/// A loop of `getppid`, alone and under each kind of probe, as the target and beside it; what detail
+/// `sched` adds to a call, ns.
+fn measure_calls(setting: &Setting, report: &mut Report) -> Result<f64> {
     let mut workload = Workload::start(setting.server_cpu, CALLS, &[])?;
     // Somebody else's process, so that the loop is no target.
     let other = Workload::start(setting.server_cpu, CALLS, &[])?;
@@ -80,16 +79,35 @@ fn measure_calls(setting: &Setting, report: &mut Report) -> Result<()> {
             );
         }
     }
-    measure_peers_on_calls(setting, &mut workload, &bare, report)
+    report.no_figure(
+        "getppid, added by the fexit hook",
+        "ns/call",
+        "it is loaded and counts in virtual machines only, which are emulated: their times say nothing",
+        "a machine whose kernel allows fexit on x64_sys_call",
+    );
+    let mut peers = measure_peers_on_calls(setting, &mut workload, &bare, report)?;
+    for detail in DETAILS {
+        peers.push((detail.to_owned(), added((Some(detail), true))));
+    }
+    let floor = median(&floor).context("no repetition was measured")?;
+    for (name, added) in peers {
+        let ratios = added.iter().map(|ns| ns / floor).collect();
+        report.figure(format!("added to a call, {name} / floor"), "", ratios);
+    }
+    let sched = added((Some("sched"), true));
+    median(&sched).context("no repetition was measured")
 }
 
-/// The same loop under the tools that people use, for the record; they have no limit.
+/// The same loop under the tools that people use, for the record; they have no limit. What each adds
+/// to a call, ns.
 fn measure_peers_on_calls(
     setting: &Setting,
     workload: &mut Workload,
     bare: &[f64],
     report: &mut Report,
-) -> Result<()> {
+) -> Result<Vec<(String, Vec<f64>)>> {
+    let mut peers = Vec::new();
+    let without = median(bare).context("no repetition was measured")?;
     let mut small = Workload::start(setting.server_cpu, TRACED_CALLS, &[])?;
     for peer in &PEERS {
         // The slow ones get fewer calls.
@@ -101,18 +119,18 @@ fn measure_peers_on_calls(
         let name = format!("getppid, added by {}", peer.name());
         let pid = workload.child.pid();
         let measured = peer.measure(setting, pid, report, &name, || workload.ns_per_call())?;
-        let without = bare.first().copied().unwrap_or(0.0);
         if let Some(ns) = measured {
-            let added = ns.iter().map(|ns| ns - without).collect();
-            report.figure(name, "ns/call", added);
+            let added: Vec<f64> = ns.iter().map(|ns| ns - without).collect();
+            report.figure(name, "ns/call", added.clone());
+            peers.push((peer.name(), added));
         }
     }
-    Ok(())
+    Ok(peers)
 }
 
 /// Two threads that wake each other on one CPU: four calls, two switches and two wake-ups there and
-/// back.
-fn measure_switches(setting: &Setting, report: &mut Report) -> Result<()> {
+/// back. `per_call` is what detail `sched` adds to one of the calls, ns.
+fn measure_switches(setting: &Setting, per_call: f64, report: &mut Report) -> Result<()> {
     let mut workload = Workload::start(setting.server_cpu, ROUND_TRIPS, &["--round-trips"])?;
     let mut arms = vec![None];
     arms.extend(DETAILS.map(Some));
@@ -136,11 +154,19 @@ fn measure_switches(setting: &Setting, report: &mut Report) -> Result<()> {
     report.figure("round trip, no probe".to_owned(), "ns", ns[&None].clone());
     for detail in DETAILS {
         let pairs = ns[&Some(detail)].iter().zip(&ns[&None]);
-        let per_switch = pairs
+        let halves: Vec<f64> = pairs
             .map(|(with, without)| (with - without) / 2.0)
             .collect();
         let name = format!("half a round trip (2 calls, 1 switch, 1 wake-up), added by {detail}");
-        report.figure(name, "ns", per_switch);
+        report.figure(name, "ns", halves.clone());
+        if detail == "sched" {
+            let per_switch = halves.iter().map(|half| half - 2.0 * per_call).collect();
+            report.figure(
+                "switch with its wake-up, added by sched".to_owned(),
+                "ns",
+                per_switch,
+            );
+        }
     }
     Ok(())
 }
@@ -280,85 +306,6 @@ fn measure_server(setting: &Setting, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-/// A tool that counts like `whyfast profile`.
-struct Peer {
-    program: &'static str,
-    arguments: &'static [&'static str],
-    /// Whether the process is appended as `-p PID`, or put into the last argument as `PID`.
-    takes_pid: bool,
-    /// Slower by factors.
-    is_slow: bool,
-}
-
-impl Peer {
-    fn name(&self) -> String {
-        if self.takes_pid {
-            format!("{} {}", self.program, self.arguments.join(" "))
-        } else {
-            format!("{} (syscount with times)", self.program)
-        }
-    }
-
-    /// The values of some repetitions under the tool; `None`, and the reason in the report, where it
-    /// cannot be had.
-    fn measure(
-        &self,
-        setting: &Setting,
-        pid: u32,
-        report: &mut Report,
-        name: &str,
-        mut value: impl FnMut() -> Result<f64>,
-    ) -> Result<Option<Vec<f64>>> {
-        let Some(program) = command::find(self.program, &[]) else {
-            let why = format!("{} is not installed", self.program);
-            report.not_measured(name, why, "install it to compare");
-            return Ok(None);
-        };
-        if !command::is_root() {
-            report.not_measured(name, "this part needs to be root itself", "run with sudo");
-            return Ok(None);
-        }
-        let mut values = Vec::new();
-        for _repetition in 0..PEER_REPETITIONS {
-            let mut command = self.command(setting, &program, pid);
-            let mut tracer = Guarded::spawn(&mut command)?;
-            // Neither of them says when it has begun.
-            std::thread::sleep(PEER_START);
-            ensure!(
-                tracer.child.try_wait()?.is_none(),
-                "{} ended at once",
-                self.program
-            );
-            values.push(value()?);
-            tracer.end(Signal::INT)?;
-        }
-        Ok(Some(values))
-    }
-
-    /// With a trace file system of its own, which not every host mounts.
-    fn command(&self, setting: &Setting, program: &Path, pid: u32) -> Command {
-        let mut command = cpus::pinned(setting.client_cpu, "unshare");
-        command
-            .args(["--mount", "sh", "-c", WITH_TRACEFS, "sh"])
-            .arg(program);
-        let pid = pid.to_string();
-        if self.takes_pid {
-            command.args(self.arguments).args(["-p", &pid]);
-        } else {
-            command.args(
-                self.arguments
-                    .iter()
-                    .map(|argument| argument.replace("PID", &pid)),
-            );
-        }
-        command
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null());
-        command
-    }
-}
-
 fn arm_name(detail: Option<&str>, is_target: bool) -> String {
     match (detail, is_target) {
         (None, _) => "no probe".to_owned(),
@@ -404,38 +351,6 @@ impl Workload {
 const DETAILS: [&str; 4] = ["floor", "counts", "times", "sched"];
 /// What a process that is no target may pay, as a multiple of the floor.
 const OTHERS_PAY: f64 = 1.15;
-const PEERS: [Peer; 3] = [
-    Peer {
-        program: "bpftrace",
-        // What syscount of its tools counts, and the time of each call.
-        arguments: &[
-            "-e",
-            "tracepoint:raw_syscalls:sys_enter /pid == PID/ { @start[tid] = nsecs; } \
-             tracepoint:raw_syscalls:sys_exit /@start[tid]/ { \
-             @count[args->id] = count(); @ns[args->id] = hist(nsecs - @start[tid]); \
-             delete(@start[tid]); }",
-        ],
-        takes_pid: false,
-        is_slow: false,
-    },
-    Peer {
-        program: "perf",
-        arguments: &["trace", "-s"],
-        takes_pid: true,
-        is_slow: true,
-    },
-    Peer {
-        program: "strace",
-        arguments: &["-c", "-f"],
-        takes_pid: true,
-        is_slow: true,
-    },
-];
-const WITH_TRACEFS: &str = "mountpoint -q /sys/kernel/tracing \
-    || mount -t tracefs tracefs /sys/kernel/tracing; exec \"$@\"";
-/// Factors apart, two repetitions show it.
-const PEER_REPETITIONS: u32 = 2;
-const PEER_START: Duration = Duration::from_secs(1);
 /// A fifth of a second at 200 ns: long against a time slice.
 const CALLS: u32 = 1_000_000;
 const TRACED_CALLS: u32 = 20_000;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use recording::{NotMeasured, exit_code};
+use recording::{Host, NotMeasured, exit_code};
 use serde::Serialize;
 
 /// The result of a benchmark.
@@ -10,6 +10,11 @@ use serde::Serialize;
 pub(crate) struct Report {
     benchmark: String,
     repetitions: u32,
+    /// The machine that it ran on.
+    host: Host,
+    /// The sources that were measured, `-dirty` where they differ from the commit; `null` where there
+    /// is none, and for another build than that of this tree.
+    commit: Option<String>,
     figures: Vec<Figure>,
     limits: Vec<Limit>,
     not_measured: Vec<NotMeasured>,
@@ -21,7 +26,8 @@ pub(crate) struct Report {
 struct Figure {
     name: String,
     unit: &'static str,
-    median: f64,
+    /// `null` where it was not measured.
+    median: Option<f64>,
     /// In the order of the repetitions.
     values: Vec<f64>,
 }
@@ -47,10 +53,17 @@ pub(crate) enum Bound {
 }
 
 impl Report {
-    pub(crate) fn new(benchmark: &str, repetitions: u32) -> Self {
+    pub(crate) fn new(
+        benchmark: &str,
+        repetitions: u32,
+        host: Host,
+        commit: Option<String>,
+    ) -> Self {
         Self {
             benchmark: benchmark.to_owned(),
             repetitions,
+            host,
+            commit,
             figures: Vec::new(),
             limits: Vec::new(),
             not_measured: Vec::new(),
@@ -72,7 +85,8 @@ impl Report {
 
     /// Adds the values of one arm.
     pub(crate) fn figure(&mut self, name: String, unit: &'static str, values: Vec<f64>) {
-        if let Some(median) = median(&values) {
+        let median = median(&values);
+        if median.is_some() {
             self.figures.push(Figure {
                 name,
                 unit,
@@ -80,6 +94,17 @@ impl Report {
                 values,
             });
         }
+    }
+
+    /// Adds a row without a value, and why there is none.
+    pub(crate) fn no_figure(&mut self, name: &str, unit: &'static str, why: &str, remedy: &str) {
+        self.figures.push(Figure {
+            name: name.to_owned(),
+            unit,
+            median: None,
+            values: Vec::new(),
+        });
+        self.not_measured(name, why, remedy);
     }
 
     /// Holds the ratio of two arms, taken within each repetition, against a limit.
@@ -129,11 +154,22 @@ impl fmt::Display for Report {
         let Self {
             benchmark,
             repetitions,
+            host,
             ..
         } = self;
         writeln!(
             formatter,
-            "{benchmark}: medians of {repetitions} interleaved repetitions\n"
+            "{benchmark}: medians of {repetitions} interleaved repetitions"
+        )?;
+        let unknown = "unknown";
+        writeln!(
+            formatter,
+            "{} CPUs ({}), Linux {} {}; commit {}\n",
+            host.cpus,
+            host.cpu_model.as_deref().unwrap_or(unknown),
+            host.kernel,
+            host.arch,
+            self.commit.as_deref().unwrap_or(unknown)
         )?;
         let rule = format!("{:-<56} {:->12} {:->12} {:->12}", "", "", "", "");
         writeln!(
@@ -143,8 +179,14 @@ impl fmt::Display for Report {
         )?;
         writeln!(formatter, "{rule}")?;
         for figure in &self.figures {
-            let name = format!("{}, {}", figure.name, figure.unit);
-            write_row(formatter, &name, figure.median, &figure.values)?;
+            let name = match figure.unit {
+                "" => figure.name.clone(),
+                unit => format!("{}, {unit}", figure.name),
+            };
+            match figure.median {
+                Some(median) => write_row(formatter, &name, median, &figure.values)?,
+                None => write!(formatter, "{name:<56} {:>12} {:>12} {:>12}", "-", "-", "-")?,
+            }
             writeln!(formatter)?;
         }
         writeln!(formatter, "{rule}")?;
@@ -194,7 +236,7 @@ fn significant(value: f64) -> String {
 }
 
 /// The middle value, or the mean of the two in the middle; `None` without values.
-fn median(values: &[f64]) -> Option<f64> {
+pub(crate) fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     let upper = *sorted.get(sorted.len() / 2)?;
@@ -205,6 +247,44 @@ fn median(values: &[f64]) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn report() -> Report {
+        let host = Host {
+            hostname: "h".to_owned(),
+            kernel: "6.1".to_owned(),
+            arch: "x86_64".to_owned(),
+            cpu_model: None,
+            cpus: 2,
+            memory_bytes: None,
+            clocksource: None,
+            governor: None,
+            virtualization: None,
+            load_average_centi: None,
+        };
+        Report::new("x", 2, host, Some("abc".to_owned()))
+    }
+
+    /// What was not measured has a row with no value in the table and in JSON, and a reason; machine
+    /// and commit are named.
+    #[test]
+    fn rows_without_a_value() {
+        let mut report = report();
+        report.no_figure("hook", "ns/call", "no machine allows it", "another kernel");
+        let table = report.to_string();
+        assert!(
+            table.contains("2 CPUs (unknown), Linux 6.1 x86_64; commit abc"),
+            "{table}"
+        );
+        let row = table.lines().find(|line| line.starts_with("hook, ns/call"));
+        assert_eq!(row.unwrap().split_whitespace().last(), Some("-"), "{table}");
+        assert!(
+            table.contains("hook: not measured: no machine allows it"),
+            "{table}"
+        );
+        let json = serde_json::to_value(&report).unwrap();
+        assert!(json["figures"][0]["median"].is_null());
+        assert_eq!(json["host"]["kernel"], "6.1");
+    }
 
     /// Medians of odd, even and no numbers of values.
     #[test]
@@ -217,7 +297,7 @@ mod tests {
     /// A broken limit shows in the table and in the exit code; ratios are within repetitions.
     #[test]
     fn limits_decide_the_exit_code() {
-        let mut report = Report::new("x", 2);
+        let mut report = report();
         assert_eq!(report.exit_code(), exit_code::CANNOT_MEASURE);
         report.limit("a/b", (&[1.0, 2.0], &[2.0, 4.0]), Bound::AtMost, 0.5);
         assert_eq!(report.exit_code(), exit_code::DONE);
@@ -231,7 +311,7 @@ mod tests {
     /// A limit without values is said to be not measured, and does not hold by accident.
     #[test]
     fn limits_without_values_are_not_measured() {
-        let mut report = Report::new("x", 2);
+        let mut report = report();
         report.limit("a/b", (&[], &[1.0]), Bound::AtMost, 0.5);
         assert_eq!(report.exit_code(), exit_code::CANNOT_MEASURE);
         assert!(report.to_string().contains("a/b: not measured"));

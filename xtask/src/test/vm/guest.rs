@@ -140,7 +140,13 @@ const TARGET: &str = "x86_64-unknown-linux-gnu";
 /// without optimisation reading the kernel's type information takes seconds there.
 const RUSTFLAGS: &str = "-C target-feature=+crt-static -C strip=symbols -C opt-level=1";
 /// What tests start, besides programs of their own.
-pub(crate) const TOOLS: [&str; 3] = ["/bin/true", "/usr/bin/strace", "/usr/sbin/bpftool"];
+pub(crate) const TOOLS: [&str; 5] = [
+    "/bin/sh",
+    "/bin/true",
+    "/usr/bin/strace",
+    "/usr/bin/unshare",
+    "/usr/sbin/bpftool",
+];
 
 #[cfg(test)]
 mod tests {
