@@ -121,8 +121,8 @@ pub(crate) enum CurrentCall {
 
 impl CurrentCall {
     pub(crate) fn of(pid: u32, tid: u32) -> Self {
-        match std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/syscall")) {
-            Ok(line) => Self::parse(&line),
+        match read_line(&format!("/proc/{pid}/task/{tid}/syscall")) {
+            Ok(line) => Self::parse(&String::from_utf8_lossy(&line)),
             Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => Self::Hidden,
             Err(_) => Self::Gone,
         }
@@ -257,11 +257,19 @@ pub(crate) fn printable(comm: &str) -> String {
 }
 
 fn read_comm(path: &str) -> Option<Vec<u8>> {
-    let mut comm = std::fs::read(path).ok()?;
+    let mut comm = read_line(path).ok()?;
     if comm.last() == Some(&b'\n') {
         comm.pop();
     }
     Some(comm)
+}
+
+/// A file of one short line, in one read: there may be ten thousand of them to read before a window
+/// begins.
+fn read_line(path: &str) -> std::io::Result<Vec<u8>> {
+    let mut bytes = [0; MOST_LINE];
+    let length = std::fs::File::open(path)?.read(&mut bytes)?;
+    Ok(bytes[..length].to_vec())
 }
 
 fn process(pid: u32) -> Option<Process> {
@@ -309,6 +317,8 @@ fn container_of_paths(paths: &[&str]) -> Option<String> {
     (!name.is_empty()).then(|| name.to_owned())
 }
 
+/// Nine numbers of 64 bits are less than 200 bytes, a name at most 64.
+const MOST_LINE: usize = 256;
 const CONTAINER_ID_DIGITS: usize = 64;
 /// As the tools of containers print it.
 const SHORT_ID_DIGITS: usize = 12;

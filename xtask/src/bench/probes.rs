@@ -85,10 +85,7 @@ fn measure_calls(setting: &Setting, report: &mut Report) -> Result<f64> {
         "it is loaded and counts in virtual machines only, which are emulated: their times say nothing",
         "a machine whose kernel allows fexit on x64_sys_call",
     );
-    let mut peers = measure_peers_on_calls(setting, &mut workload, &bare, report)?;
-    for detail in DETAILS {
-        peers.push((detail.to_owned(), added((Some(detail), true))));
-    }
+    let peers = measure_peers_on_calls(setting, &mut workload, &bare, report)?;
     let floor = median(&floor).context("no repetition was measured")?;
     for (name, added) in peers {
         let ratios = added.iter().map(|ns| ns / floor).collect();
