@@ -170,5 +170,5 @@ const ORDINARY: &str = "--skip locked_down:: --skip distribution:: \
                         --skip threads_before_and_after";
 const LEFT_OUT: &str =
     "it starts programs that the machine does not have, or needs more than an emulated processor";
-/// A hang and not a slow machine: ten times what a boot with all its tests takes.
+/// A hang and not a slow machine: five times what a boot with all its tests takes beside other work.
 const TIME_LIMIT: Duration = Duration::from_mins(30);
