@@ -7,6 +7,7 @@
 mod clients;
 mod cpus;
 mod load;
+mod origin;
 mod probes;
 mod profiler;
 mod report;
@@ -19,6 +20,7 @@ use anyhow::{Context as _, Result, ensure};
 use clap::ValueEnum;
 
 use crate::{command, tree};
+use origin::Origin;
 use report::Report;
 
 /// Measures what probes and load cost, and fails with 3 when a limit does not hold.
@@ -40,7 +42,7 @@ pub(crate) struct Args {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Benchmark {
-    /// CPU time of the client per request, against wrk.
+    /// CPU time, throughput and memory of the load generator, against wrk, oha and h2load.
     Load,
     /// Time that probes add to a system call, and throughput that a profiled server keeps.
     Probes,
@@ -74,7 +76,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         server_cpu,
         client_cpu,
     };
-    let mut report = Report::new(args.what.name(), args.repetitions);
+    let origin = Origin::new(&tree::root(), PROGRAMS);
+    let mut report = Report::new(args.what.name(), args.repetitions, origin);
     if server_cpu == client_cpu {
         report.warn("only one CPU: server and client share it");
     }
@@ -121,6 +124,9 @@ fn rotated<T: Copy>(arms: &[T], repetition: u32) -> Vec<T> {
     order.rotate_left(repetition as usize % arms.len());
     order
 }
+
+/// What may take part, and how it says its version.
+const PROGRAMS: &[(&str, &str)] = &[("nginx", "-v"), ("wrk", "-v"), ("h2load", "--version")];
 
 #[cfg(test)]
 mod tests {

@@ -5,11 +5,14 @@ use std::fmt;
 use recording::{NotMeasured, exit_code};
 use serde::Serialize;
 
+use super::origin::Origin;
+
 /// The result of a benchmark.
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
     benchmark: String,
     repetitions: u32,
+    origin: Origin,
     figures: Vec<Figure>,
     limits: Vec<Limit>,
     not_measured: Vec<NotMeasured>,
@@ -47,15 +50,21 @@ pub(crate) enum Bound {
 }
 
 impl Report {
-    pub(crate) fn new(benchmark: &str, repetitions: u32) -> Self {
+    pub(crate) fn new(benchmark: &str, repetitions: u32, origin: Origin) -> Self {
         Self {
             benchmark: benchmark.to_owned(),
             repetitions,
+            origin,
             figures: Vec::new(),
             limits: Vec::new(),
             not_measured: Vec::new(),
             warnings: Vec::new(),
         }
+    }
+
+    /// Another program took part.
+    pub(crate) fn took_part(&mut self, program: &str) {
+        self.origin.programs.push(program.to_owned());
     }
 
     pub(crate) fn warn(&mut self, text: impl Into<String>) {
@@ -129,11 +138,12 @@ impl fmt::Display for Report {
         let Self {
             benchmark,
             repetitions,
+            origin,
             ..
         } = self;
         writeln!(
             formatter,
-            "{benchmark}: medians of {repetitions} interleaved repetitions\n"
+            "{benchmark}: medians of {repetitions} interleaved repetitions\n{origin}\n"
         )?;
         let rule = format!("{:-<56} {:->12} {:->12} {:->12}", "", "", "", "");
         writeln!(
@@ -204,6 +214,8 @@ fn median(values: &[f64]) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     /// Medians of odd, even and no numbers of values.
@@ -217,7 +229,7 @@ mod tests {
     /// A broken limit shows in the table and in the exit code; ratios are within repetitions.
     #[test]
     fn limits_decide_the_exit_code() {
-        let mut report = Report::new("x", 2);
+        let mut report = Report::new("x", 2, Origin::new(Path::new("."), &[]));
         assert_eq!(report.exit_code(), exit_code::CANNOT_MEASURE);
         report.limit("a/b", (&[1.0, 2.0], &[2.0, 4.0]), Bound::AtMost, 0.5);
         assert_eq!(report.exit_code(), exit_code::DONE);
@@ -231,7 +243,7 @@ mod tests {
     /// A limit without values is said to be not measured, and does not hold by accident.
     #[test]
     fn limits_without_values_are_not_measured() {
-        let mut report = Report::new("x", 2);
+        let mut report = Report::new("x", 2, Origin::new(Path::new("."), &[]));
         report.limit("a/b", (&[], &[1.0]), Bound::AtMost, 0.5);
         assert_eq!(report.exit_code(), exit_code::CANNOT_MEASURE);
         assert!(report.to_string().contains("a/b: not measured"));
