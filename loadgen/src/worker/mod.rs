@@ -228,13 +228,15 @@ impl Worker {
         }
     }
 
-    /// Lets responses come together, where many are to come; not where requests are due at instants
-    /// of their own.
+    /// Lets responses come together, where that helps; not where requests are due at instants of their
+    /// own.
     #[inline]
     fn pause(&mut self) {
         if self.pacing.is_none()
             && self.unread.is_empty()
-            && let Some(pause_ns) = self.pauses.after_turn(self.in_flight)
+            && let Some(pause_ns) =
+                self.pauses
+                    .after_turn(self.in_flight, self.now_ns, clock::thread_cpu_ns)
             && self.now_ns + pause_ns < self.armed_ns
         {
             pauses::pause(pause_ns);
