@@ -168,7 +168,7 @@ const LATENCIES: u64 = 8;
 const PERIOD_MIN_NS: u64 = 5_000_000;
 const PERIOD_MAX_NS: u64 = 80_000_000;
 /// Periods after which there is another trial, which is a small part of the time.
-const SETTLED_PERIODS: u64 = 200;
+const SETTLED_PERIODS: u64 = 400;
 /// What pauses have to save, and the throughput that may be lost, which is what both vary by.
 const CPU_AT_MOST: f64 = 0.95;
 const RATE_AT_LEAST: f64 = 0.99;
