@@ -14,7 +14,7 @@ pub(crate) fn now_ns() -> u64 {
 /// CPU time of the calling thread since it began.
 pub(crate) fn thread_cpu() -> CpuTime {
     // The sum is exact in this clock; getrusage only knows how it divides.
-    let total_ns = read_ns(ClockId::ThreadCPUTime);
+    let total_ns = thread_cpu_ns();
     let split = sys::thread_rusage();
     let known_ns = split.total_ns();
     let user_ns = match known_ns {
@@ -25,6 +25,11 @@ pub(crate) fn thread_cpu() -> CpuTime {
         user_ns,
         system_ns: total_ns - user_ns,
     }
+}
+
+/// CPU time of the calling thread since it began, ns.
+pub(crate) fn thread_cpu_ns() -> u64 {
+    read_ns(ClockId::ThreadCPUTime)
 }
 
 fn read_ns(clock: ClockId) -> u64 {

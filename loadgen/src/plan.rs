@@ -58,6 +58,13 @@ impl Plan {
         self.mix.is_none() && self.request.patches.is_empty()
     }
 
+    /// Whether a response is followed by the next request of its connection at once.
+    #[inline]
+    pub(crate) fn answers_at_once(&self) -> bool {
+        let is_one_by_one = self.http == HttpVersion::Http1 && self.depth == 1;
+        is_one_by_one && self.tls.is_none() && !self.shape.is_paced()
+    }
+
     /// Time between two connections of one thread, where they are opened at a rate.
     #[expect(
         clippy::cast_possible_truncation,

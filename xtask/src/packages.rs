@@ -21,7 +21,12 @@ pub(crate) const FOR_TESTS: &[Package] = &[
     ),
     package("git", "lists the files that `cargo xtask tidy` reads"),
     package("h2o", "a server that comparisons are tested with"),
+    package(
+        "nghttp2-client",
+        "h2load, which the load generator is measured against",
+    ),
     package("nginx", "a server that comparisons are tested with"),
+    package("openssl", "the certificate of the server in benchmarks"),
     package(
         "python3",
         "programs with known system calls, as targets of tests",

@@ -21,6 +21,7 @@ use crate::sys;
 use crate::tally::{self, FailurePhase, class_of};
 use crate::target::Address;
 
+use super::socket::Socket;
 use super::transport::Transport;
 use super::{Stage, Worker};
 
@@ -93,6 +94,9 @@ impl Worker {
         let source = source(&self.plan.sources, address, turn);
         match open(&self.epoll, address, source, token) {
             Ok(socket) => {
+                let is_answering =
+                    self.plan.answers_at_once() && matches!(address, Address::Inet(_));
+                let socket = Socket::new(socket, is_answering);
                 slot.transport = Some(Transport::Plain(socket));
                 let due_ns = slot.since_ns + self.plan.timeout_ns;
                 self.set_timer(due_ns);

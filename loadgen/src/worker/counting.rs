@@ -192,6 +192,7 @@ impl Worker {
             bins.add(self.now_ns);
         }
         let service_ns = self.now_ns - exchange.started_ns;
+        self.pauses.add(service_ns);
         let failed = if !self.plan.is_expected(exchange, status) {
             Some((FailureClass::Status, FailurePhase::Check))
         } else if service_ns > self.plan.timeout_ns {

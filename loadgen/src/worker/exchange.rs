@@ -226,7 +226,11 @@ impl Worker {
                 return;
             }
             if end < self.buffer.len() && !to_the_end {
-                return self.settle(index);
+                self.settle(index);
+                if let Some(transport) = &mut self.slots[index].transport {
+                    transport.let_go();
+                }
+                return;
             }
         }
         self.unread.push_back((index, to_the_end));

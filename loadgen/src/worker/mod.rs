@@ -13,8 +13,10 @@ mod counting;
 mod exchange;
 mod legs;
 mod pacing;
+mod pauses;
 mod securing;
 mod slot;
+mod socket;
 mod transport;
 
 use std::collections::VecDeque;
@@ -40,6 +42,7 @@ use crate::timeline::Bins;
 use crate::tls::{Connector, TlsTally};
 use legs::RunningLeg;
 use pacing::Pacing;
+use pauses::Pauses;
 use slot::{Slot, Stage};
 
 /// A client thread.
@@ -85,6 +88,7 @@ pub(crate) struct Worker {
     leaving: bool,
     /// What decides when requests are sent, apart from responses.
     pacing: Option<Pacing>,
+    pauses: Pauses,
     observer: Observer,
     /// What the window left behind and is waited for.
     drain: Option<Drained>,
@@ -156,6 +160,7 @@ impl Worker {
             pump: false,
             leaving: false,
             pacing,
+            pauses: Pauses::default(),
             observer: Observer::new(),
             drain: None,
             next_connect_ns: 0,
@@ -164,6 +169,7 @@ impl Worker {
 
     /// Opens the connections and obeys orders until told to leave.
     pub(crate) fn run(mut self) -> Result<Left, LoadError> {
+        pauses::end_in_time();
         self.open_all();
         let mut events = Vec::with_capacity(EVENTS_MAX);
         while !self.leaving {
@@ -198,6 +204,7 @@ impl Worker {
                 self.observer.turned(clock::now_ns() - woken_ns);
             }
             self.arm_timer()?;
+            self.pause();
         }
         Ok(Left {
             bins: self.bins,
@@ -218,6 +225,21 @@ impl Worker {
                 call: "epoll_pwait",
                 errno,
             }),
+        }
+    }
+
+    /// Lets responses come together, where that helps; not where requests are due at instants of their
+    /// own.
+    #[inline]
+    fn pause(&mut self) {
+        if self.pacing.is_none()
+            && self.unread.is_empty()
+            && let Some(pause_ns) =
+                self.pauses
+                    .after_turn(self.in_flight, self.now_ns, clock::thread_cpu_ns)
+            && self.now_ns + pause_ns < self.armed_ns
+        {
+            pauses::pause(pause_ns);
         }
     }
 

@@ -3,16 +3,17 @@
 use std::os::fd::OwnedFd;
 
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags, recv, send};
 
 use crate::protocol::Close;
 use crate::tls::{Progress, Session};
+
+use super::socket::Socket;
 
 /// A stream.
 #[derive(Debug)]
 pub(super) enum Transport {
     /// A socket in clear.
-    Plain(OwnedFd),
+    Plain(Socket),
     /// A socket under TLS, boxed because it is large and most loads have none.
     Tls(Box<Secured>),
 }
@@ -20,7 +21,7 @@ pub(super) enum Transport {
 /// A socket with its session.
 #[derive(Debug)]
 pub(super) struct Secured {
-    socket: OwnedFd,
+    socket: Socket,
     pub(super) session: Session,
 }
 
@@ -70,8 +71,8 @@ impl Transport {
     /// The descriptor, for options and errors of the socket.
     pub(super) fn socket(&self) -> &OwnedFd {
         match self {
-            Self::Plain(socket) => socket,
-            Self::Tls(secured) => &secured.socket,
+            Self::Plain(socket) => socket.descriptor(),
+            Self::Tls(secured) => secured.socket.descriptor(),
         }
     }
 
@@ -87,7 +88,7 @@ impl Transport {
     #[inline]
     pub(super) fn write(&mut self, bytes: &[u8]) -> Result<Written, Broken> {
         match self {
-            Self::Plain(socket) => match send_some(socket, bytes) {
+            Self::Plain(socket) => match socket.send(bytes) {
                 Ok(wire) => Ok(Written { taken: wire, wire }),
                 Err(Errno::AGAIN) => Ok(Written { taken: 0, wire: 0 }),
                 Err(errno) => Err(Broken::Socket(errno)),
@@ -111,12 +112,12 @@ impl Transport {
     pub(super) fn receive(&mut self, buffer: &mut [u8]) -> Result<(usize, usize), Errno> {
         match self {
             Self::Plain(socket) => {
-                let count = receive_some(socket, buffer)?;
+                let count = socket.receive(buffer)?;
                 Ok((count, count))
             }
             Self::Tls(secured) => {
                 let kept = secured.session.prepare(buffer);
-                match receive_some(&secured.socket, &mut buffer[kept..]) {
+                match secured.socket.receive(&mut buffer[kept..]) {
                     Ok(count) => Ok((kept + count, count)),
                     Err(errno) => {
                         secured.session.keep(&buffer[..kept]);
@@ -124,6 +125,14 @@ impl Transport {
                     }
                 }
             }
+        }
+    }
+
+    /// What was received before is done with.
+    #[inline]
+    pub(super) fn let_go(&mut self) {
+        if let Self::Plain(socket) = self {
+            socket.let_go();
         }
     }
 
@@ -167,7 +176,7 @@ impl Secured {
     fn write_pending(&mut self) -> Result<usize, Errno> {
         let mut written = 0;
         while !self.session.unsent().is_empty() {
-            match send_some(&self.socket, self.session.unsent()) {
+            match self.socket.send(self.session.unsent()) {
                 Ok(count) => {
                     self.session.sent(count);
                     written += count;
@@ -177,26 +186,6 @@ impl Secured {
             }
         }
         Ok(written)
-    }
-}
-
-#[inline]
-fn send_some(socket: &OwnedFd, bytes: &[u8]) -> Result<usize, Errno> {
-    loop {
-        match send(socket, bytes, SendFlags::NOSIGNAL) {
-            Err(Errno::INTR) => {}
-            result => return result,
-        }
-    }
-}
-
-#[inline]
-fn receive_some(socket: &OwnedFd, buffer: &mut [u8]) -> Result<usize, Errno> {
-    loop {
-        match recv(socket, &mut *buffer, RecvFlags::empty()) {
-            Err(Errno::INTR) => {}
-            result => return result.map(|(count, _)| count),
-        }
     }
 }
 

@@ -1,10 +1,11 @@
-//! Load generators as child processes: what they achieved, and what CPU time they took.
+//! Load generators as child processes: what they achieved, and what CPU time and memory they took.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use recording::Recording;
+use recording::{Load, Recording};
 use rustix::process::{Pid, WaitId, WaitIdOptions};
 
 use super::cpus;
@@ -18,46 +19,67 @@ pub(crate) struct Run {
     pub(crate) cpu_us_per_request: f64,
 }
 
+impl Run {
+    /// Of a client that completed so many requests at that rate.
+    pub(crate) fn of((requests, requests_per_second): (f64, f64), cpu_seconds: f64) -> Self {
+        Self {
+            requests_per_second,
+            cpu_us_per_request: cpu_seconds * 1e6 / requests,
+        }
+    }
+}
+
 /// `wrk` with one thread and 64 connections.
 pub(crate) fn wrk(wrk: &Path, cpu: u32, url: &str, seconds: u32) -> Result<Run> {
     let mut command = cpus::pinned(cpu, wrk);
     command.args(["-t1", "-c64", &format!("-d{seconds}s"), url]);
     let (output, cpu_seconds) = run(&mut command)?;
-    let (requests, requests_per_second) =
+    let achieved =
         parse_wrk(&output).with_context(|| format!("failed to understand wrk: {output:?}"))?;
-    Ok(Run {
-        requests_per_second,
-        cpu_us_per_request: cpu_seconds * 1e6 / requests,
-    })
+    Ok(Run::of(achieved, cpu_seconds))
 }
 
 /// `whyfast load` with one thread and 64 connections.
 pub(crate) fn whyfast(whyfast: &Path, cpu: u32, url: &str, seconds: u32) -> Result<Run> {
+    let duration = format!("{seconds}s");
+    let (run, _load) = load(whyfast, cpu, url, &["-c", "64", "--duration", &duration])?;
+    Ok(run)
+}
+
+/// `whyfast load` with one thread and these options, and all that it recorded.
+pub(crate) fn load(whyfast: &Path, cpu: u32, url: &str, options: &[&str]) -> Result<(Run, Load)> {
     let mut command = cpus::pinned(cpu, whyfast);
-    command.args(["load", url, "-t", "1", "-c", "64", "--format", "json"]);
-    command.args(["--duration", &format!("{seconds}s")]);
+    command
+        .args(["load", url, "-t", "1", "--format", "json"])
+        .args(options);
     let (output, cpu_seconds) = run(&mut command)?;
-    let recording = Recording::parse(output.as_bytes()).context("whyfast load --format json")?;
-    let load = recording
-        .rounds
-        .first()
-        .and_then(|round| round.load.as_ref())
-        .context("whyfast load recorded no load")?;
+    let load = parse_load(&output)?;
+    Ok((Run::of(achieved(&load), cpu_seconds), load))
+}
+
+/// Requests that a load completed, and requests per second.
+pub(crate) fn achieved(load: &Load) -> (f64, f64) {
+    let requests = load.ledger.ok as f64;
+    (requests, requests / load.window.seconds())
+}
+
+/// The load in a recording of `whyfast load`; every request has to be ok.
+pub(crate) fn parse_load(recording: &str) -> Result<Load> {
+    let recording = Recording::parse(recording.as_bytes()).context("whyfast load --format json")?;
+    let round = recording.rounds.into_iter().next();
+    let load = round.and_then(|round| round.load);
+    let load = load.context("whyfast load recorded no load")?;
     ensure!(
         load.ledger.failed_total() == 0,
         "requests failed: {:?}",
         load.ledger.failed
     );
-    let requests = load.ledger.ok as f64;
-    Ok(Run {
-        requests_per_second: requests / load.window.seconds(),
-        cpu_us_per_request: cpu_seconds * 1e6 / requests,
-    })
+    Ok(load)
 }
 
 /// Runs a client to its end and returns what it printed and its CPU time in seconds, that of the
 /// whole process from start to end.
-fn run(command: &mut Command) -> Result<(String, f64)> {
+pub(crate) fn run(command: &mut Command) -> Result<(String, f64)> {
     let line = command::describe(command);
     let mut child = Guarded::spawn(command.stdin(Stdio::null()).stdout(Stdio::piped()))?;
     let stdout = child.child.stdout.take().context("stdout is a pipe")?;
@@ -79,18 +101,48 @@ fn run(command: &mut Command) -> Result<(String, f64)> {
     ))
 }
 
-/// User and kernel time of a process with all its threads, in clock ticks, from its
-/// `/proc/PID/stat`. The name is the only field that may contain anything.
+/// Runs a client to its end and returns what it printed and the most memory that it had at a time,
+/// MiB.
+pub(crate) fn peak_memory(command: &mut Command) -> Result<(String, f64)> {
+    let line = command::describe(command);
+    let output = tempfile::NamedTempFile::new().context("failed to make a temporary file")?;
+    let stdout = output.reopen()?;
+    let mut child = Guarded::spawn(command.stdin(Stdio::null()).stdout(stdout))?;
+    let status_file = format!("/proc/{}/status", child.pid());
+    let mut peak_kib = None;
+    let status = loop {
+        // The kernel keeps the maximum; it is gone with the process.
+        let status = std::fs::read_to_string(&status_file)?;
+        peak_kib = parse_peak(&status).or(peak_kib);
+        if let Some(status) = child.child.try_wait()? {
+            break status;
+        }
+        std::thread::sleep(LOOK_EVERY);
+    };
+    ensure!(status.success(), "{line}: {status}");
+    let peak_kib = peak_kib.with_context(|| format!("{line}: {status_file} has no VmHWM"))?;
+    Ok((std::fs::read_to_string(output.path())?, peak_kib / 1024.0))
+}
+
+/// User and kernel time of a process with all its threads, and of the children that it waited for, in
+/// clock ticks, from its `/proc/PID/stat`. The name is the only field that may contain anything.
 fn parse_stat(stat: &str) -> Option<f64> {
     let (_, after_name) = stat.rsplit_once(')')?;
-    let mut fields = after_name.split_whitespace().skip(11);
-    let user: f64 = fields.next()?.parse().ok()?;
-    let system: f64 = fields.next()?.parse().ok()?;
-    Some(user + system)
+    let times = after_name.split_whitespace().skip(11).take(4);
+    let times: Vec<f64> = times.map_while(|time| time.parse().ok()).collect();
+    (times.len() == 4).then(|| times.iter().sum())
+}
+
+/// The largest resident set of a process so far, KiB, from its `/proc/PID/status`.
+fn parse_peak(status: &str) -> Option<f64> {
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))?;
+    line.trim().strip_suffix(" kB")?.trim().parse().ok()
 }
 
 /// Completed requests, and requests per second. A run with errors is not understood.
-fn parse_wrk(output: &str) -> Option<(f64, f64)> {
+pub(crate) fn parse_wrk(output: &str) -> Option<(f64, f64)> {
     if output.contains("Socket errors") || output.contains("Non-2xx") {
         return None;
     }
@@ -104,6 +156,8 @@ fn parse_wrk(output: &str) -> Option<(f64, f64)> {
         .find_map(|line| line.strip_prefix("Requests/sec:")?.trim().parse().ok())?;
     Some((requests, rate))
 }
+
+const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 #[cfg(test)]
 mod tests {
@@ -131,8 +185,16 @@ Transfer/sec:     16.72MB
     /// Times stand after the name, whatever is in it.
     #[test]
     fn reads_stat() {
-        let stat = "7 (a) b (c) Z 1 2 3 4 5 6 7 8 9 10 250 50 0 0";
-        assert_eq!(parse_stat(stat), Some(300.0));
+        let stat = "7 (a) b (c) Z 1 2 3 4 5 6 7 8 9 10 250 50 7 3 20 0";
+        assert_eq!(parse_stat(stat), Some(310.0));
         assert_eq!(parse_stat("7 (a) Z 1"), None);
+    }
+
+    /// The peak of a process; one that has ended has none.
+    #[test]
+    fn reads_peaks() {
+        let status = "Name:\twrk\nVmPeak:\t   60000 kB\nVmHWM:\t   51804 kB\nVmRSS:\t 1 kB\n";
+        assert_eq!(parse_peak(status), Some(51_804.0));
+        assert_eq!(parse_peak("Name:\twrk\nState:\tZ (zombie)\n"), None);
     }
 }

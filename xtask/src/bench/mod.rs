@@ -7,6 +7,7 @@
 mod clients;
 mod cpus;
 mod load;
+mod origin;
 mod peers;
 mod probes;
 mod profiler;
@@ -14,13 +15,13 @@ mod report;
 mod servers;
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{ExitCode, Stdio};
 
 use anyhow::{Context as _, Result, ensure};
 use clap::ValueEnum;
-use recording::Host;
 
 use crate::{command, tree};
+use origin::Origin;
 use report::Report;
 
 /// Measures what probes and load cost, and fails with 3 when a limit does not hold.
@@ -42,7 +43,7 @@ pub(crate) struct Args {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Benchmark {
-    /// CPU time of the client per request, against wrk.
+    /// CPU time, throughput and memory of the load generator, against wrk, oha and h2load.
     Load,
     /// Time that probes add to a system call, and throughput that a profiled server keeps.
     Probes,
@@ -76,13 +77,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         server_cpu,
         client_cpu,
     };
-    let commit = args
-        .whyfast
-        .is_none()
-        .then(|| commit(&tree::root()))
-        .flatten();
-    let host = host(&setting.whyfast)?;
-    let mut report = Report::new(args.what.name(), args.repetitions, host, commit);
+    // Of another build than that of this tree, the commit is unknown.
+    let tree = args.whyfast.is_none().then(tree::root);
+    let origin = Origin::new(tree.as_deref(), PROGRAMS);
+    let mut report = Report::new(args.what.name(), args.repetitions, origin);
     if args.repetitions < ENOUGH {
         report.warn(format!(
             "fewer than {ENOUGH} repetitions: limits are indicative"
@@ -128,32 +126,6 @@ fn release_build(root: &Path) -> Result<PathBuf> {
     Ok(whyfast.context("cargo built no whyfast")?.path)
 }
 
-/// The machine, as the program that is measured sees it.
-fn host(whyfast: &Path) -> Result<Host> {
-    let output = Command::new(whyfast)
-        .args(["doctor", "--format", "json"])
-        .output()
-        .context("failed to run whyfast doctor")?;
-    // Its exit code says what the machine lacks.
-    let examined: serde_json::Value =
-        serde_json::from_slice(&output.stdout).context("whyfast doctor --format json")?;
-    serde_json::from_value(examined["host"].clone()).context("the host of whyfast doctor")
-}
-
-/// The commit of this tree.
-fn commit(root: &Path) -> Option<String> {
-    let mut git = Command::new("git");
-    git.current_dir(root).args([
-        "describe",
-        "--always",
-        "--dirty",
-        "--abbrev=12",
-        "--exclude=*",
-    ]);
-    let described = command::output(&mut git).ok()?;
-    Some(String::from_utf8(described).ok()?.trim().to_owned())
-}
-
 /// The arms in the order of one repetition: each one begins once in as many repetitions.
 fn rotated<T: Copy>(arms: &[T], repetition: u32) -> Vec<T> {
     let mut order = arms.to_vec();
@@ -163,6 +135,8 @@ fn rotated<T: Copy>(arms: &[T], repetition: u32) -> Vec<T> {
 
 /// Repetitions that limits are meant for.
 const ENOUGH: u32 = 10;
+/// What may take part, and how it says its version.
+const PROGRAMS: &[(&str, &str)] = &[("nginx", "-v"), ("wrk", "-v"), ("h2load", "--version")];
 
 #[cfg(test)]
 mod tests {

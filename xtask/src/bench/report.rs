@@ -2,19 +2,17 @@
 
 use std::fmt;
 
-use recording::{Host, NotMeasured, exit_code};
+use recording::{NotMeasured, exit_code};
 use serde::Serialize;
+
+use super::origin::Origin;
 
 /// The result of a benchmark.
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
     benchmark: String,
     repetitions: u32,
-    /// The machine that it ran on.
-    host: Host,
-    /// The sources that were measured, `-dirty` where they differ from the commit; `null` where there
-    /// is none, and for another build than that of this tree.
-    commit: Option<String>,
+    origin: Origin,
     figures: Vec<Figure>,
     limits: Vec<Limit>,
     not_measured: Vec<NotMeasured>,
@@ -53,22 +51,21 @@ pub(crate) enum Bound {
 }
 
 impl Report {
-    pub(crate) fn new(
-        benchmark: &str,
-        repetitions: u32,
-        host: Host,
-        commit: Option<String>,
-    ) -> Self {
+    pub(crate) fn new(benchmark: &str, repetitions: u32, origin: Origin) -> Self {
         Self {
             benchmark: benchmark.to_owned(),
             repetitions,
-            host,
-            commit,
+            origin,
             figures: Vec::new(),
             limits: Vec::new(),
             not_measured: Vec::new(),
             warnings: Vec::new(),
         }
+    }
+
+    /// Another program took part.
+    pub(crate) fn took_part(&mut self, program: &str) {
+        self.origin.programs.push(program.to_owned());
     }
 
     pub(crate) fn warn(&mut self, text: impl Into<String>) {
@@ -154,22 +151,12 @@ impl fmt::Display for Report {
         let Self {
             benchmark,
             repetitions,
-            host,
+            origin,
             ..
         } = self;
         writeln!(
             formatter,
-            "{benchmark}: medians of {repetitions} interleaved repetitions"
-        )?;
-        let unknown = "unknown";
-        writeln!(
-            formatter,
-            "{} CPUs ({}), Linux {} {}; commit {}\n",
-            host.cpus,
-            host.cpu_model.as_deref().unwrap_or(unknown),
-            host.kernel,
-            host.arch,
-            self.commit.as_deref().unwrap_or(unknown)
+            "{benchmark}: medians of {repetitions} interleaved repetitions\n{origin}\n"
         )?;
         let rule = format!("{:-<56} {:->12} {:->12} {:->12}", "", "", "", "");
         writeln!(
@@ -249,32 +236,17 @@ mod tests {
     use super::*;
 
     fn report() -> Report {
-        let host = Host {
-            hostname: "h".to_owned(),
-            kernel: "6.1".to_owned(),
-            arch: "x86_64".to_owned(),
-            cpu_model: None,
-            cpus: 2,
-            memory_bytes: None,
-            clocksource: None,
-            governor: None,
-            virtualization: None,
-            load_average_centi: None,
-        };
-        Report::new("x", 2, host, Some("abc".to_owned()))
+        Report::new("x", 2, Origin::new(None, &[]))
     }
 
-    /// What was not measured has a row with no value in the table and in JSON, and a reason; machine
-    /// and commit are named.
+    /// What was not measured has a row with no value in the table and in JSON, and a reason; what is
+    /// not known of the origin is said.
     #[test]
     fn rows_without_a_value() {
         let mut report = report();
         report.no_figure("hook", "ns/call", "no machine allows it", "another kernel");
         let table = report.to_string();
-        assert!(
-            table.contains("2 CPUs (unknown), Linux 6.1 x86_64; commit abc"),
-            "{table}"
-        );
+        assert!(table.contains("commit unknown, "), "{table}");
         let row = table.lines().find(|line| line.starts_with("hook, ns/call"));
         assert_eq!(row.unwrap().split_whitespace().last(), Some("-"), "{table}");
         assert!(
@@ -283,7 +255,7 @@ mod tests {
         );
         let json = serde_json::to_value(&report).unwrap();
         assert!(json["figures"][0]["median"].is_null());
-        assert_eq!(json["host"]["kernel"], "6.1");
+        assert!(json["origin"]["commit"].is_null());
     }
 
     /// Medians of odd, even and no numbers of values.
