@@ -8,7 +8,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use recording::{Detail, GroupBy};
 
 use crate::args_http::HttpArgs;
-use crate::args_shape::{RequestArgs, ResultArgs, ShapeArgs};
+use crate::args_shape::{LoadFormat, RequestArgs, ResultArgs, ShapeArgs};
 
 /// Benchmarks servers and explains the result: per request, from the kernel's own counts.
 #[derive(Debug, Parser)]
@@ -349,8 +349,12 @@ pub(crate) struct ReportArgs {
     /// Recordings.
     #[arg(required = true, value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
-    #[command(flatten)]
-    pub(crate) output: OutputArgs,
+    /// Format of the result; csv and the names of other tools are for recordings of a load.
+    #[arg(long, value_enum, default_value_t, value_name = "FORMAT")]
+    pub(crate) format: LoadFormat,
+    /// Write the result to a file instead of stdout.
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
