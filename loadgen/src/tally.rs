@@ -24,6 +24,8 @@ pub(crate) enum FailurePhase {
     Head,
     /// Inside the body.
     Body,
+    /// Where the server broke the protocol.
+    Protocol,
     /// After the last byte: the status.
     Check,
 }
@@ -38,6 +40,7 @@ impl FailurePhase {
             Self::FirstByte => "first_byte",
             Self::Head => "head",
             Self::Body => "body",
+            Self::Protocol => "protocol",
             Self::Check => "check",
         }
     }

@@ -299,6 +299,10 @@ pub(crate) struct LoadArgs {
     /// Requests on one connection; then the client closes it and opens the next.
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) requests_per_connection: Option<u64>,
+    /// Time that a connection lives; then the client closes it, between two requests, and opens the
+    /// next.
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub(crate) connection_lifetime: Option<Duration>,
     /// Keep a slice of the figures for each interval.
     #[arg(short, long, default_value = "1s", value_name = "TIME", value_parser = duration)]
     pub(crate) interval: Duration,

@@ -115,5 +115,5 @@ fn surplus_responses_are_violations() {
     });
     let load = run_checked(&pipelined(&server, 2, 1, 2));
     assert_eq!(load.ledger.ok, 1);
-    assert_eq!(failures(&load), [(FailureClass::Protocol, "body", 1)]);
+    assert_eq!(failures(&load), [(FailureClass::Protocol, "protocol", 1)]);
 }

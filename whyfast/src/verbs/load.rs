@@ -120,6 +120,7 @@ fn config(args: &LoadArgs) -> anyhow::Result<Config> {
         (None, None) => Warmup::None,
     };
     config.requests_per_connection = args.requests_per_connection;
+    config.connection_lifetime = args.connection_lifetime;
     config.headers = args
         .header
         .iter()
