@@ -296,6 +296,20 @@ mod tests {
         assert_eq!((histogram.min(), histogram.len()), (1, 2));
     }
 
+    /// Every value counts, however many there are, and they take no more room.
+    #[test]
+    fn values_are_not_capped() {
+        let mut histogram = histogram(1_000_000_000);
+        let places = histogram.distinct_values();
+        for value_ns in 0..2_000_000 {
+            record(&mut histogram, 1_000 + value_ns);
+        }
+        assert_eq!(
+            (histogram.len(), histogram.distinct_values()),
+            (2_000_000, places)
+        );
+    }
+
     /// Errors of sockets fall into the classes that people can act on.
     #[test]
     fn errors_have_classes() {

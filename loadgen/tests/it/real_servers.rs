@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use loadgen::{Config, HttpVersion, Resumption, Stop};
+use loadgen::{Config, HttpVersion, ProxyProtocol, Resumption, Stop};
 use recording::Load;
 use tempfile::TempDir;
 
@@ -269,6 +269,49 @@ fn nginx() {
     if let Some(real) = Real::start("nginx", &kind) {
         check_all(&real, &[HttpVersion::Http1, HttpVersion::Http2], 90);
     }
+}
+
+/// nginx behind a header of the PROXY protocol, in front of TLS: it logs the address that was claimed.
+#[test]
+fn nginx_reads_proxy_headers() {
+    let config = |place: &Place| {
+        let Place {
+            folder, clear, tls, ..
+        } = place;
+        let folder = folder.path().display();
+        let user = only_for_root("user root;");
+        format!(
+            "daemon off; master_process off; {user} pid {folder}/pid; error_log {folder}/errors;
+             events {{}}
+             http {{
+               log_format claimed '$proxy_protocol_addr:$proxy_protocol_port';
+               access_log {folder}/access claimed;
+               client_body_temp_path {folder}/a; proxy_temp_path {folder}/b;
+               fastcgi_temp_path {folder}/c; uwsgi_temp_path {folder}/d; scgi_temp_path {folder}/e;
+               ssl_certificate {folder}/cert.pem; ssl_certificate_key {folder}/key.pem; root {folder};
+               server {{ listen 127.0.0.1:{clear} proxy_protocol; }}
+               server {{ listen 127.0.0.1:{tls} ssl http2 proxy_protocol; }}
+             }}"
+        )
+    };
+    let kind = Kind {
+        program: "nginx",
+        arguments: &["-c", "config", "-p", "."],
+        write: config,
+        log: "access",
+    };
+    let Some(real) = Real::start("nginx_reads_proxy_headers", &kind) else {
+        return;
+    };
+    for (version, tls) in [(ProxyProtocol::V1, false), (ProxyProtocol::V2, true)] {
+        let mut config = real.config(tls, HttpVersion::Http1);
+        config.proxy_protocol = Some(version);
+        config.proxy_source = Some("192.0.2.7:4711".parse().unwrap());
+        check(&run_checked(&config), "PROXY");
+    }
+    real.has_logged(800);
+    let log = fs::read_to_string(real.place.path(real.log)).unwrap();
+    assert!(log.lines().all(|line| line == "192.0.2.7:4711"), "{log}");
 }
 
 /// h2o, which also upgrades.

@@ -1,11 +1,9 @@
 //! `whyfast load --format h2load|httperf|wrk` beside the real tools, against the same server: what
 //! does not depend on time is equal.
 
-use std::fs::OpenOptions;
-use std::io::Write as _;
 use std::process::Command;
 
-use crate::{run, said, server};
+use crate::{run, said, server, skip};
 
 /// The lines of an output that begin with one of some texts.
 fn lines<'a>(text: &'a str, starts: &[&str]) -> Vec<&'a str> {
@@ -18,16 +16,7 @@ fn tool(name: &str, test: &str, arguments: &[&str]) -> Option<String> {
     match Command::new(name).args(arguments).output() {
         Ok(output) => Some(String::from_utf8_lossy(&output.stdout).into_owned()),
         Err(error) => {
-            let line = format!("{test}\t{name}: {error}\n");
-            match std::env::var_os("WHYFAST_SKIP_LOG") {
-                Some(path) => {
-                    let log = OpenOptions::new().append(true).create(true).open(path);
-                    log.unwrap().write_all(line.as_bytes()).unwrap();
-                }
-                None => std::io::stdout()
-                    .write_all(format!("SKIPPED {line}").as_bytes())
-                    .unwrap(),
-            }
+            skip(test, &format!("{name}: {error}"));
             None
         }
     }
