@@ -401,7 +401,7 @@ https://localhost:{tls} {{
     }
 }
 
-/// HAProxy, which answers itself and logs to its standard output.
+/// `HAProxy`, which answers itself and logs to its standard output.
 #[test]
 fn haproxy() {
     let config = |place: &Place| {
