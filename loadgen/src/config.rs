@@ -43,6 +43,9 @@ pub struct Config {
     pub warmup: Warmup,
     /// Requests after which the client closes a connection and opens the next one.
     pub requests_per_connection: Option<u64>,
+    /// Time after which the client closes a connection, when nothing is in flight on it, and opens
+    /// the next one.
+    pub connection_lifetime: Option<Duration>,
     /// Method.
     pub method: String,
     /// Extra header lines, sent in this order; Host and User-Agent replace the built-in ones.
@@ -117,6 +120,7 @@ impl Config {
             stop: Stop::Duration(Duration::from_secs(10)),
             warmup: Warmup::None,
             requests_per_connection: None,
+            connection_lifetime: None,
             method: "GET".to_owned(),
             headers: Vec::new(),
             body: None,
@@ -304,6 +308,10 @@ impl Config {
         }
         if let Warmup::Time(warmup) = self.warmup {
             check("the warm-up", warmup, Duration::ZERO)?;
+        }
+        if let Some(lifetime) = self.connection_lifetime {
+            let min = Duration::from_millis(1);
+            check("the lifetime of a connection", lifetime, min)?;
         }
         if let Some(interval) = self.slice_interval {
             check("the slice interval", interval, SLICE_MIN)?;

@@ -128,6 +128,7 @@ fn phases(outcome: &Outcome, tally: &Tally, service: &Histogram<u64>) -> Phases 
         LatencyHistogram::from_hdr(&sum(parts))
     };
     Phases {
+        resolve_ns: outcome.resolve_ns,
         connect: run(|seen| &seen.connect),
         tls: None,
         open: run(|seen| &seen.open_time),

@@ -22,6 +22,8 @@ use crate::worker::Left;
 #[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) is_tls: bool,
+    /// How long the resolver took, ns.
+    pub(crate) resolve_ns: Option<u64>,
     pub(crate) window: Window,
     pub(crate) legs: Vec<LegCounts>,
     pub(crate) slices: Vec<LoadSlice>,
@@ -57,7 +59,7 @@ pub(crate) fn load(config: &Config, outcome: Outcome) -> Load {
     let mut warnings = warnings(config, &outcome, &tally, busiest_thread_share);
     warnings.extend(measures::warnings(&measures, outcome.window));
     let tls = outcome.is_tls.then(|| {
-        let mut sum = TlsTally::new(0);
+        let mut sum = TlsTally::new(0, false);
         for left in &outcome.left {
             sum.merge(&left.tls);
         }
@@ -126,6 +128,7 @@ fn plan(config: &Config, is_tls: bool) -> LoadPlan {
             Warmup::None | Warmup::Time(_) => 0,
         },
         requests_per_connection: config.requests_per_connection,
+        connection_lifetime_ns: config.connection_lifetime.map(ns),
         timeout_ns: ns(config.timeout),
         method: config.method.clone(),
         headers: config

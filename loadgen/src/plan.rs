@@ -32,6 +32,12 @@ pub(crate) struct Plan {
     pub(crate) timeout_ns: u64,
     /// Requests after which a connection is closed; the largest number for never.
     pub(crate) requests_per_connection: u64,
+    /// Time after which a connection is closed, ns; the largest number for never.
+    pub(crate) connection_lifetime_ns: u64,
+    /// Whether requests go with the first bytes of resumed sessions.
+    pub(crate) early_data: bool,
+    /// How long the resolver took, ns; none where there was no name to resolve.
+    pub(crate) resolve_ns: Option<u64>,
     /// Whether a status is ok; one place for each of 0..=999.
     pub(crate) expected: Box<[bool]>,
     /// One body in so many is hashed, where a hash is expected.

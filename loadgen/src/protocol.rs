@@ -58,6 +58,14 @@ pub(crate) enum Fate {
     Unanswered,
 }
 
+impl Fate {
+    /// Its response broke the protocol.
+    pub(crate) const VIOLATED: Self = Self::Failed {
+        class: FailureClass::Protocol,
+        phase: FailurePhase::Protocol,
+    };
+}
+
 /// How a connection ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
@@ -151,6 +159,14 @@ impl Protocol {
         }
     }
 
+    /// The connection takes no more exchanges: it ends when what is in flight has ended.
+    pub(crate) fn retire(&mut self, plan: &Plan) {
+        match self {
+            Self::Http1(http1) => http1.retire(plan),
+            Self::Http2(http2) => http2.retire(plan),
+        }
+    }
+
     /// How many more exchanges the connection takes now.
     #[inline]
     pub(crate) fn room(&self, plan: &Plan) -> u32 {
@@ -178,7 +194,15 @@ impl Protocol {
         }
     }
 
-    /// What a failed connection still has to say.
+    /// A connection that nothing is in flight on is about to be closed as planned.
+    pub(crate) fn take_leave(&mut self) {
+        match self {
+            Self::Http1(_) => {}
+            Self::Http2(http2) => http2.take_leave(),
+        }
+    }
+
+    /// What a connection that is about to be closed still has to say.
     pub(crate) fn last_words(&self) -> &[u8] {
         match self {
             Self::Http1(_) => &[],

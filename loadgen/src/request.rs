@@ -20,6 +20,9 @@ pub(crate) struct Request {
     /// Whether sending it twice is the same as sending it once (RFC 9110, section 9.2.2), so that
     /// it can be sent again when nobody knows whether it arrived.
     pub(crate) is_idempotent: bool,
+    /// Whether it changes nothing (RFC 9110, section 9.2.1), so that it may go before anybody knows
+    /// whether the client is not a replay.
+    pub(crate) is_safe: bool,
     /// What varies in its bytes.
     pub(crate) patches: Vec<Patch>,
     /// Statuses that are ok, where they are not those of the plan.
@@ -67,6 +70,7 @@ impl Request {
             length,
             is_head: method == "HEAD",
             is_idempotent: IDEMPOTENT.contains(&method),
+            is_safe: SAFE.contains(&method),
             patches,
             expected: None,
             check: config.check.clone(),
@@ -218,6 +222,7 @@ const CONNECTION_HEADERS: [&str; 5] = [
 ];
 /// Pipelined requests that one write carries, bytes: what a socket takes at once by default.
 const BURST_BYTES_MAX: usize = 16 * 1024;
+const SAFE: [&str; 4] = ["GET", "HEAD", "OPTIONS", "TRACE"];
 const IDEMPOTENT: [&str; 6] = ["DELETE", "GET", "HEAD", "OPTIONS", "PUT", "TRACE"];
 
 #[cfg(test)]

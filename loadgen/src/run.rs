@@ -1,6 +1,6 @@
 //! A run from its first connection to its result: the coordinating thread.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -68,6 +68,7 @@ pub fn run(config: &Config, control: &mut dyn Control) -> Result<Load, LoadError
     let left = crew.leave();
     let outcome = Outcome {
         is_tls,
+        resolve_ns: plan.resolve_ns,
         window,
         legs,
         slices,
@@ -84,6 +85,7 @@ pub fn run(config: &Config, control: &mut dyn Control) -> Result<Load, LoadError
 /// What the threads do, and whether over TLS.
 pub(crate) fn plan(config: &Config) -> Result<(Plan, bool), LoadError> {
     let (target, request) = config.checked()?;
+    let (addresses, resolve_ns) = addresses(config, &target)?;
     let plan = Plan {
         request,
         mix: Mix::build(config, &target)?,
@@ -91,10 +93,13 @@ pub(crate) fn plan(config: &Config) -> Result<(Plan, bool), LoadError> {
         http: config.http,
         http2: config.http2,
         depth: config.depth,
-        addresses: addresses(config, &target)?,
+        addresses,
+        resolve_ns,
         sources: config.source_addresses.clone(),
         timeout_ns: nanoseconds(config.timeout),
         requests_per_connection: config.requests_per_connection.unwrap_or(u64::MAX),
+        connection_lifetime_ns: config.connection_lifetime.map_or(u64::MAX, nanoseconds),
+        early_data: config.tls.early_data,
         expected: config.expected_table(),
         hash_every: config.hash_every,
         proxy: config
@@ -367,10 +372,11 @@ impl Conductor<'_> {
     }
 }
 
-/// Where connections go, as far as it can be reached from the asked source addresses.
-fn addresses(config: &Config, target: &Target) -> Result<Vec<Address>, LoadError> {
+/// Where connections go, as far as it can be reached from the asked source addresses, and how long
+/// it took to resolve a name.
+fn addresses(config: &Config, target: &Target) -> Result<(Vec<Address>, Option<u64>), LoadError> {
     if let Some(path) = &config.unix_socket {
-        return Ok(vec![Address::Unix(path.clone())]);
+        return Ok((vec![Address::Unix(path.clone())], None));
     }
     let elsewhere = config
         .connect_to
@@ -378,10 +384,13 @@ fn addresses(config: &Config, target: &Target) -> Result<Vec<Address>, LoadError
         .map(|to| target.elsewhere(to).map_err(ConfigError::from))
         .transpose()?;
     let target = elsewhere.as_ref().unwrap_or(target);
+    let begun_ns = clock::now_ns();
     let mut addresses = target.resolve().map_err(|reason| LoadError::Resolve {
         host: target.host.clone(),
         reason,
     })?;
+    let is_name = target.host.parse::<IpAddr>().is_err();
+    let resolve_ns = is_name.then(|| clock::now_ns() - begun_ns);
     let sources = &config.source_addresses;
     for &source in sources {
         limits::check_source(source)?;
@@ -394,7 +403,8 @@ fn addresses(config: &Config, target: &Target) -> Result<Vec<Address>, LoadError
     };
     if addresses.iter().any(has_source) {
         addresses.retain(has_source);
-        Ok(addresses.into_iter().map(Address::Inet).collect())
+        let addresses = addresses.into_iter().map(Address::Inet).collect();
+        Ok((addresses, resolve_ns))
     } else {
         Err(LoadError::SourceFamily { addresses })
     }

@@ -24,6 +24,8 @@ pub(crate) enum FailurePhase {
     Head,
     /// Inside the body.
     Body,
+    /// Where the server broke the protocol.
+    Protocol,
     /// After the last byte: the status.
     Check,
 }
@@ -38,6 +40,7 @@ impl FailurePhase {
             Self::FirstByte => "first_byte",
             Self::Head => "head",
             Self::Body => "body",
+            Self::Protocol => "protocol",
             Self::Check => "check",
         }
     }
@@ -291,6 +294,20 @@ mod tests {
         record(&mut histogram, 1);
         assert_eq!(histogram.distinct_values(), places);
         assert_eq!((histogram.min(), histogram.len()), (1, 2));
+    }
+
+    /// Every value counts, however many there are, and they take no more room.
+    #[test]
+    fn values_are_not_capped() {
+        let mut histogram = histogram(1_000_000_000);
+        let places = histogram.distinct_values();
+        for value_ns in 0..2_000_000 {
+            record(&mut histogram, 1_000 + value_ns);
+        }
+        assert_eq!(
+            (histogram.len(), histogram.distinct_values()),
+            (2_000_000, places)
+        );
     }
 
     /// Errors of sockets fall into the classes that people can act on.

@@ -84,6 +84,9 @@ pub struct LoadPlan {
     pub warmup_requests: u64,
     /// Requests after which the client closes a connection and opens the next one.
     pub requests_per_connection: Option<u64>,
+    /// Time after which the client closes a connection and opens the next one, ns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connection_lifetime_ns: Option<u64>,
     /// Limit on one request, ns.
     pub timeout_ns: u64,
     /// Method.
@@ -188,7 +191,8 @@ impl Ledger {
 pub struct Failure {
     /// What went wrong.
     pub class: FailureClass,
-    /// Where: `connect`, `tls`, `write`, `first_byte`, `head`, `body`, `check`.
+    /// Where: `connect`, `tls`, `write`, `first_byte`, `head`, `body`, `protocol` (where the server
+    /// broke it), `check`.
     pub phase: String,
     /// How often.
     pub count: u64,

@@ -44,6 +44,10 @@ pub struct LoadMeasures {
 /// Where the time went, as distributions.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Phases {
+    /// Time to resolve the name, once, before the first connection; `null` where an address was
+    /// given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resolve_ns: Option<u64>,
     /// Time to connect of every connection of the run, those before the window included.
     pub connect: Option<LatencyHistogram>,
     /// TLS handshakes of every connection of the run; `null` in clear.

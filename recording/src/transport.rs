@@ -61,9 +61,13 @@ pub struct TlsReport {
     pub retried_handshakes: u64,
     /// Handshakes of the whole run that failed.
     pub failed_handshakes: u64,
-    /// Handshakes of the whole run whose request went with the first bytes; `null` because none is
-    /// sent that early.
+    /// Handshakes of the whole run whose request went with the first bytes (0-RTT) and was taken by
+    /// the server; `null` where that was not asked for.
     pub early_data_handshakes: Option<u64>,
+    /// Handshakes of the whole run whose request went with the first bytes and was refused, so that
+    /// it followed the handshake once more; `null` where that was not asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub early_data_refused: Option<u64>,
     /// Time from the established connection to the end of the handshake, over the whole run;
     /// `null` when none succeeded.
     pub handshake_time: Option<LatencyHistogram>,

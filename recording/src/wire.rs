@@ -135,6 +135,7 @@ mod tests {
                 warmup_ns: 0,
                 warmup_requests: 0,
                 requests_per_connection: None,
+                connection_lifetime_ns: None,
                 timeout_ns: 1,
                 method: "GET".into(),
                 headers: Vec::new(),

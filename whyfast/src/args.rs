@@ -8,7 +8,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use recording::{Detail, GroupBy};
 
 use crate::args_http::HttpArgs;
-use crate::args_shape::{RequestArgs, ResultArgs, ShapeArgs};
+use crate::args_shape::{LoadFormat, RequestArgs, ResultArgs, ShapeArgs};
 
 /// Benchmarks servers and explains the result: per request, from the kernel's own counts.
 #[derive(Debug, Parser)]
@@ -299,6 +299,10 @@ pub(crate) struct LoadArgs {
     /// Requests on one connection; then the client closes it and opens the next.
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) requests_per_connection: Option<u64>,
+    /// Time that a connection lives; then the client closes it, between two requests, and opens the
+    /// next.
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub(crate) connection_lifetime: Option<Duration>,
     /// Keep a slice of the figures for each interval.
     #[arg(short, long, default_value = "1s", value_name = "TIME", value_parser = duration)]
     pub(crate) interval: Duration,
@@ -349,8 +353,12 @@ pub(crate) struct ReportArgs {
     /// Recordings.
     #[arg(required = true, value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
-    #[command(flatten)]
-    pub(crate) output: OutputArgs,
+    /// Format of the result; csv and the names of other tools are for recordings of a load.
+    #[arg(long, value_enum, default_value_t, value_name = "FORMAT")]
+    pub(crate) format: LoadFormat,
+    /// Write the result to a file instead of stdout.
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

@@ -63,6 +63,10 @@ pub(crate) struct HttpArgs {
     /// Handshakes that offer to resume a session: `full`, `resume`, or a share, `50%`.
     #[arg(long, value_name = "WHICH", default_value = "full", value_parser = resumption)]
     resumption: Resumption,
+    /// Send the first request of a resumed session with the first bytes of the handshake (0-RTT),
+    /// where the server takes that.
+    #[arg(long)]
+    early_data: bool,
     /// Append the keys of sessions to the file that SSLKEYLOGFILE names.
     #[arg(long)]
     tls_keylog: bool,
@@ -110,6 +114,7 @@ impl HttpArgs {
         tls.min = version(self.tls_min);
         tls.max = version(self.tls_max);
         tls.resumption = self.resumption;
+        tls.early_data = self.early_data;
         tls.key_log = self.tls_keylog;
     }
 }

@@ -19,13 +19,20 @@ pub(crate) const FOR_TESTS: &[Package] = &[
         "bpftool",
         "lists the programs in the kernel, to see that none is left",
     ),
+    package("caddy", "a server that the load generator is tested with"),
     package("git", "lists the files that `cargo xtask tidy` reads"),
     package("h2o", "a server that comparisons are tested with"),
+    package("haproxy", "a server that the load generator is tested with"),
+    package(
+        "httperf",
+        "a load generator whose output ours is checked against",
+    ),
     package(
         "nghttp2-client",
-        "h2load, which the load generator is measured against",
+        "h2load, which the load generator is measured and checked against",
     ),
     package("nginx", "a server that comparisons are tested with"),
+    package("nodejs", "a server that the load generator is tested with"),
     package("openssl", "the certificate of the server in benchmarks"),
     package(
         "python3",
@@ -37,7 +44,10 @@ pub(crate) const FOR_TESTS: &[Package] = &[
     ),
     package("strace", "the counts that ours are checked against"),
     package("sudo", "runs the kernel tests where the user is not root"),
-    package("util-linux", "taskset, which pins programs to CPUs"),
+    package(
+        "util-linux",
+        "taskset, setpriv and unshare, which tests run programs under",
+    ),
     package("wrk", "the load generator that ours is measured against"),
 ];
 

@@ -10,7 +10,7 @@ use crate::plan::Plan;
 use crate::protocol::{Close, End, Ended, Exchange, Fate, Reading};
 use crate::tally::FailurePhase;
 
-use super::{EndOfInput, Event, ProtocolViolation, ResponseParser};
+use super::{EndOfInput, Event, ResponseParser};
 
 /// A connection that speaks HTTP/1.1.
 #[derive(Debug)]
@@ -59,6 +59,11 @@ impl Http1 {
         self.served = 0;
         self.out.clear();
         self.out_written = 0;
+    }
+
+    /// See [`crate::protocol::Protocol::retire`].
+    pub(crate) fn retire(&mut self, plan: &Plan) {
+        self.submitted = plan.requests_per_connection;
     }
 
     /// Exchanges that may be added.
@@ -133,7 +138,7 @@ impl Http1 {
             let event = match self.parser.next(reading.cache, &mut input) {
                 Ok(Some(event)) => event,
                 Ok(None) => return None,
-                Err(violation) => return Some(self.violated(reading, violation)),
+                Err(_violation) => return Some(self.violated(reading)),
             };
             let traffic = &mut reading.tally.traffic;
             match event {
@@ -160,7 +165,7 @@ impl Http1 {
                     traffic.head_bytes += trailer_bytes;
                     if self.flight.len() == 1 && !input.is_empty() {
                         // The response cannot be told from what follows it.
-                        return Some(self.violated(reading, ProtocolViolation::Unasked));
+                        return Some(self.violated(reading));
                     }
                     if let Some(close) = self.complete(reading, reusable) {
                         return Some(close);
@@ -277,7 +282,7 @@ impl Http1 {
         if !reusable || !was_written {
             self.hand_back(reading.plan, reading.ended);
             Some(Close::Announced)
-        } else if self.served >= reading.plan.requests_per_connection {
+        } else if self.flight.is_empty() && self.submitted >= reading.plan.requests_per_connection {
             Some(Close::Plan)
         } else {
             if let Some(next) = self.flight.front().copied() {
@@ -287,20 +292,12 @@ impl Http1 {
         }
     }
 
-    fn violated(&mut self, reading: &mut Reading<'_>, violation: ProtocolViolation) -> Close {
+    fn violated(&mut self, reading: &mut Reading<'_>) -> Close {
         if self.flight.is_empty() {
             // Servers say 408 before they close an idle connection.
             return Close::Idle;
         }
-        let fate = Fate::Failed {
-            class: FailureClass::Protocol,
-            phase: if violation.is_in_body() {
-                FailurePhase::Body
-            } else {
-                FailurePhase::Head
-            },
-        };
-        self.fail(reading.plan, fate, reading.ended);
+        self.fail(reading.plan, Fate::VIOLATED, reading.ended);
         Close::Failure
     }
 

@@ -102,13 +102,6 @@ pub enum ProtocolViolation {
     Unasked,
 }
 
-impl ProtocolViolation {
-    /// Whether the head of the response had been read when it was noticed.
-    pub(crate) fn is_in_body(self) -> bool {
-        matches!(self, Self::Chunk | Self::TrailersTooLarge | Self::Unasked)
-    }
-}
-
 /// Reads the responses of one connection, one after the other.
 #[derive(Debug)]
 pub(crate) struct ResponseParser {

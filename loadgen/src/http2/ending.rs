@@ -4,7 +4,7 @@ use recording::FailureClass;
 
 use crate::plan::Plan;
 use crate::protocol::{Close, End, Ended, Fate, Reading};
-use crate::tally::{FailurePhase, class_of};
+use crate::tally::class_of;
 
 use super::{Http2, Stage, Violation, frame};
 
@@ -115,16 +115,8 @@ impl Http2 {
 
     /// The server broke the protocol: it is told so, and the oldest exchange pays for it.
     pub(super) fn violated(&mut self, reading: &mut Reading<'_>, violation: Violation) -> Close {
-        if let Some(id) = self.streams.next_after(0)
-            && let Some(stream) = self.streams.get(id)
-        {
-            let class = FailureClass::Protocol;
-            let phase = if stream.status == 0 {
-                FailurePhase::Head
-            } else {
-                FailurePhase::Body
-            };
-            self.end(id, Fate::Failed { class, phase }, reading.ended);
+        if let Some(id) = self.streams.next_after(0) {
+            self.end(id, Fate::VIOLATED, reading.ended);
         }
         self.end_all(reading.plan, FailureClass::Closed, reading.ended);
         if self.stage == Stage::Running && violation != Violation::Preface {

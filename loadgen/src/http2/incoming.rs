@@ -263,17 +263,10 @@ impl Http2 {
 
     /// A response that breaks the protocol, and nothing but itself with it.
     pub(super) fn malformed(&mut self, reading: &mut Reading<'_>, id: u32) {
-        let Some(stream) = self.streams.get(id) else {
-            return;
-        };
-        let class = FailureClass::Protocol;
-        let phase = if stream.status == 0 {
-            FailurePhase::Head
-        } else {
-            FailurePhase::Body
-        };
-        self.cancel(id, frame::PROTOCOL_ERROR);
-        self.end(id, Fate::Failed { class, phase }, reading.ended);
+        if self.streams.get(id).is_some() {
+            self.cancel(id, frame::PROTOCOL_ERROR);
+            self.end(id, Fate::VIOLATED, reading.ended);
+        }
     }
 
     fn reset_stream(

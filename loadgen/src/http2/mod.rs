@@ -222,6 +222,18 @@ impl Http2 {
         allowed.saturating_sub(self.streams.count()).min(left)
     }
 
+    /// See [`crate::protocol::Protocol::retire`].
+    pub(crate) fn retire(&mut self, plan: &Plan) {
+        self.submitted = plan.requests_per_connection;
+    }
+
+    /// Tells the server that nothing more will come, and that all of it was well.
+    pub(crate) fn take_leave(&mut self) {
+        if self.stage == Stage::Running {
+            frame::write(&mut self.out, frame::GOAWAY, 0, 0, &[0; 8]);
+        }
+    }
+
     /// Whether the server allows no stream at all.
     pub(crate) fn is_barred(&self) -> bool {
         self.is_greeted && self.peer.streams_max == Some(0) && self.streams.count() == 0
@@ -330,7 +342,7 @@ impl Http2 {
             None
         } else if self.goaway.is_some() || !self.streams.has_ids() {
             Some(Close::Announced)
-        } else if self.served >= reading.plan.requests_per_connection {
+        } else if self.submitted >= reading.plan.requests_per_connection {
             Some(Close::Plan)
         } else {
             None

@@ -41,6 +41,9 @@ pub struct TlsConfig {
     pub max: TlsVersion,
     /// Which handshakes offer to resume a session.
     pub resumption: Resumption,
+    /// Whether the first request of a resumed session goes with the first bytes of the handshake
+    /// (0-RTT), where the server takes that and the method is safe.
+    pub early_data: bool,
     /// Name to ask for and to verify instead of the host of the URL.
     pub server_name: Option<String>,
     /// Whether to append the keys of sessions to the file that `SSLKEYLOGFILE` names.
@@ -58,6 +61,7 @@ impl Default for TlsConfig {
             min: TlsVersion::Tls12,
             max: TlsVersion::Tls13,
             resumption: Resumption::Full,
+            early_data: false,
             server_name: None,
             key_log: false,
         }

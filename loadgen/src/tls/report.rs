@@ -16,6 +16,9 @@ pub(crate) struct TlsTally {
     retried: u64,
     resumed: u64,
     failed: u64,
+    /// Those whose early data the server took, and those whose it refused; none where it was not
+    /// asked for.
+    early: Option<(u64, u64)>,
     /// From the established connection to the end of the handshake, ns.
     time: Histogram<u64>,
     /// Kinds of sessions; one server and one set of settings make one or two.
@@ -27,8 +30,9 @@ pub(crate) struct TlsTally {
 
 impl TlsTally {
     /// Nothing counted, with room for every handshake up to the timeout.
-    pub(crate) fn new(timeout_ns: u64) -> Self {
+    pub(crate) fn new(timeout_ns: u64, early_data: bool) -> Self {
         Self {
+            early: early_data.then_some((0, 0)),
             full: 0,
             retried: 0,
             resumed: 0,
@@ -51,6 +55,10 @@ impl TlsTally {
                 self.retried += 1;
             }
             Some(HandshakeKind::Full) | None => self.full += 1,
+        }
+        if let (Some((taken, refused)), Some(was_taken)) = (&mut self.early, session.early_data()) {
+            let count = if was_taken { taken } else { refused };
+            *count += 1;
         }
         self.update_key(facts);
         let cipher = facts
@@ -95,6 +103,10 @@ impl TlsTally {
         self.retried += other.retried;
         self.resumed += other.resumed;
         self.failed += other.failed;
+        if let Some((taken, refused)) = other.early {
+            let mine = self.early.get_or_insert((0, 0));
+            *mine = (mine.0 + taken, mine.1 + refused);
+        }
         tally::add(&mut self.time, &other.time);
         for theirs in &other.negotiated {
             let same = |mine: &&mut TlsNegotiated| {
@@ -119,7 +131,8 @@ impl TlsTally {
             resumed_handshakes: self.resumed,
             retried_handshakes: self.retried,
             failed_handshakes: self.failed,
-            early_data_handshakes: None,
+            early_data_handshakes: self.early.map(|(taken, _)| taken),
+            early_data_refused: self.early.map(|(_, refused)| refused),
             handshake_time: LatencyHistogram::from_hdr(&self.time),
             negotiated,
             clear_sent_bytes: clear.sent_bytes,

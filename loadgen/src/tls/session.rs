@@ -21,6 +21,22 @@ pub(crate) struct Session {
     outgoing: Vec<u8>,
     written: usize,
     is_secured: bool,
+    zero_rtt: ZeroRtt,
+}
+
+/// What became of data that goes with the first bytes of a handshake (RFC 8446, section 2.3).
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum ZeroRtt {
+    /// The session takes none, or none was given.
+    Unused,
+    /// The session that is resumed takes some.
+    Possible,
+    /// Sent; the bytes are kept, because the server may refuse them.
+    Sent(Vec<u8>),
+    /// The server took it.
+    Accepted,
+    /// The server did not, and the same bytes follow the handshake.
+    Refused,
 }
 
 /// What reading did.
@@ -46,6 +62,7 @@ impl Session {
             outgoing: Vec::new(),
             written: 0,
             is_secured: false,
+            zero_rtt: ZeroRtt::Unused,
         };
         let mut nothing = [];
         let (_, progress) = session.read::<()>(&mut nothing, |_| None)?;
@@ -83,6 +100,7 @@ impl Session {
         loop {
             if !self.is_secured && !self.connection.is_handshaking() {
                 self.is_secured = true;
+                self.repeat_if_refused()?;
                 return Ok((used, Progress::Secured));
             }
             let UnbufferedStatus { discard, state } =
@@ -101,9 +119,23 @@ impl Session {
                     }
                     used += extra;
                 }
-                ConnectionState::EncodeTlsData(data) => encode(data, &mut self.outgoing),
+                ConnectionState::EncodeTlsData(data) => {
+                    let start = self.outgoing.len();
+                    encode(data, &mut self.outgoing);
+                    let is_end = self.outgoing.len() - start == END_OF_EARLY_DATA_BYTES;
+                    if is_end && matches!(self.zero_rtt, ZeroRtt::Sent(_)) {
+                        self.zero_rtt = ZeroRtt::Accepted;
+                    }
+                }
                 // Everything to be transmitted is in `outgoing`, which is written in order.
-                ConnectionState::TransmitTlsData(data) => data.done(),
+                ConnectionState::TransmitTlsData(mut data) => {
+                    if self.zero_rtt == ZeroRtt::Unused && data.may_encrypt_early_data().is_some() {
+                        // Early data may go now or never, so the session stops here, once.
+                        self.zero_rtt = ZeroRtt::Possible;
+                        return Ok((used + discard, Progress::Drained));
+                    }
+                    data.done();
+                }
                 ConnectionState::PeerClosed | ConnectionState::Closed => {
                     return Ok((used + discard, Progress::Closed));
                 }
@@ -145,6 +177,67 @@ impl Session {
                 }
                 state => return Err(Error::General(format!("cannot write while in {state:?}"))),
             }
+        }
+    }
+
+    /// Whether data may go with the first bytes of the handshake, before any of them is written.
+    pub(crate) fn takes_early_data(&self) -> bool {
+        self.zero_rtt == ZeroRtt::Possible
+    }
+
+    /// Sends data with the first bytes of the handshake; returns how many bytes of it may.
+    pub(crate) fn send_early_data(&mut self, clear: &[u8]) -> usize {
+        let UnbufferedStatus { state, .. } = self.connection.process_tls_records(&mut []);
+        let Ok(ConnectionState::TransmitTlsData(mut data)) = state else {
+            return 0;
+        };
+        let start = self.outgoing.len();
+        if let Some(mut early) = data.may_encrypt_early_data() {
+            let records = clear.len() / RECORD_BYTES + 1;
+            let room = clear.len() + records * OVERHEAD_BYTES;
+            append(&mut self.outgoing, room, |to| {
+                early.encrypt(clear, to).map_err(|_exceeded| None)
+            });
+        }
+        data.done();
+        let taken = clear_bytes(self.outgoing.len() - start).min(clear.len());
+        self.zero_rtt = if taken > 0 {
+            ZeroRtt::Sent(clear[..taken].to_vec())
+        } else {
+            ZeroRtt::Unused
+        };
+        taken
+    }
+
+    /// Whether the server took what went with the first bytes; `None` where nothing did.
+    pub(crate) fn early_data(&self) -> Option<bool> {
+        match self.zero_rtt {
+            ZeroRtt::Unused | ZeroRtt::Possible | ZeroRtt::Sent(_) => None,
+            ZeroRtt::Accepted => Some(true),
+            ZeroRtt::Refused => Some(false),
+        }
+    }
+
+    /// Sends what the server refused once more, behind the handshake.
+    fn repeat_if_refused(&mut self) -> Result<(), Error> {
+        let ZeroRtt::Sent(clear) = &mut self.zero_rtt else {
+            return Ok(());
+        };
+        let clear = std::mem::take(clear);
+        self.zero_rtt = ZeroRtt::Refused;
+        self.encrypt(&clear)
+    }
+
+    /// Says that nothing more will be sent.
+    pub(crate) fn close_notify(&mut self) {
+        let UnbufferedStatus { state, .. } = self.connection.process_tls_records(&mut []);
+        if let Ok(ConnectionState::WriteTraffic(mut traffic)) = state {
+            append(&mut self.outgoing, OVERHEAD_BYTES, |to| {
+                traffic.queue_close_notify(to).map_err(|error| match error {
+                    EncryptError::InsufficientSize(size) => Some(size.required_size),
+                    EncryptError::EncryptExhausted => None,
+                })
+            });
         }
     }
 
@@ -209,6 +302,18 @@ fn append(
     out.truncate(start + count);
 }
 
+/// The clear bytes in records of TLS 1.3 that take so many bytes together, all but the last one full.
+fn clear_bytes(encrypted: usize) -> usize {
+    let records = encrypted.div_ceil(RECORD_BYTES + TLS13_OVERHEAD_BYTES);
+    encrypted.saturating_sub(records * TLS13_OVERHEAD_BYTES)
+}
+
+/// What a record of TLS 1.3 adds: header, content type, and the tag of every suite that there is.
+const TLS13_OVERHEAD_BYTES: usize = 5 + 1 + 16;
+/// A record with an empty message of four bytes. A client sends it if, and only if, the server has
+/// taken its early data (RFC 8446, section 4.5), and no other message of a client is as short:
+/// rustls does not say it otherwise.
+const END_OF_EARLY_DATA_BYTES: usize = 4 + TLS13_OVERHEAD_BYTES;
 /// Larger than the messages of most handshakes.
 const HANDSHAKE_BYTES: usize = 512;
 /// Most clear bytes in one record.

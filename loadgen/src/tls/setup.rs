@@ -46,6 +46,11 @@ pub enum TlsError {
         /// What rustls says.
         reason: rustls::Error,
     },
+    /// Early data without resumption.
+    #[error(
+        "early data goes with resumed sessions only: ask for resumption as well (--resumption resume)"
+    )]
+    EarlyData,
     /// A group of an unknown name.
     #[error("group {name:?} is not known; known are {}", names::all_groups())]
     Group {
@@ -90,11 +95,15 @@ pub(crate) struct Settings {
     config: ClientConfig,
     name: ServerName<'static>,
     resumed_percent: u8,
+    early_data: bool,
 }
 
 impl Settings {
     /// Checks and prepares; `alpn` is what is offered to the server at `host`.
     pub(crate) fn new(asked: &TlsConfig, host: &str, alpn: &[u8]) -> Result<Self, TlsError> {
+        if asked.early_data && asked.resumption.percent() == 0 {
+            return Err(TlsError::EarlyData);
+        }
         let provider = Arc::new(provider(asked)?);
         let versions = versions(asked)?;
         let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
@@ -128,6 +137,7 @@ impl Settings {
             config,
             name,
             resumed_percent: asked.resumption.percent(),
+            early_data: asked.early_data,
         })
     }
 
@@ -154,6 +164,8 @@ impl Connector {
         let with = |resumption| {
             let mut config = settings.config.clone();
             config.resumption = resumption;
+            // Full handshakes have no session that could allow it.
+            config.enable_early_data = settings.early_data;
             Arc::new(config)
         };
         let (full, resuming) = if settings.resumed_percent == 0 {

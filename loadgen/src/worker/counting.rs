@@ -55,8 +55,10 @@ impl Worker {
         if self.slots[index].stage == Stage::Greeting {
             return self.handshake_failed(index, HandshakeError::NotHttp2);
         }
-        if close == Close::Failure {
-            self.say_last_words(index);
+        match close {
+            Close::Failure => self.say_last_words(index),
+            Close::Plan => self.take_leave(index),
+            Close::Announced | Close::Idle => {}
         }
         let has_ended = self.count_ended(index);
         if has_ended {
@@ -83,6 +85,27 @@ impl Worker {
         } else {
             // A server that closes what it has just accepted is not asked without a pause.
             self.close_and_wait(index, BACKOFF_MAX_DOUBLINGS);
+        }
+    }
+
+    /// The peer is told that the connection ends here, so that it need not guess.
+    pub(super) fn take_leave(&mut self, index: usize) {
+        self.slots[index].protocol.take_leave();
+        self.say_last_words(index);
+        if let Some(transport) = &mut self.slots[index].transport
+            && let Ok(wire) = transport.close_notify()
+        {
+            self.tally.traffic.sent_bytes += wire as u64;
+        }
+    }
+
+    /// The run is over: what is open and idle ends in order.
+    pub(super) fn take_leave_of_all(&mut self) {
+        for index in 0..self.slots.len() {
+            let slot = &self.slots[index];
+            if slot.is_open() && slot.oldest_ns().is_none() {
+                self.take_leave(index);
+            }
         }
     }
 

@@ -268,7 +268,9 @@ impl Worker {
                     let generation = slot.generation;
                     self.secured(index);
                     let slot = &self.slots[index];
-                    if slot.generation == generation && slot.is_open() {
+                    // Servers may speak before the handshake has ended: what came with its end is
+                    // read at once, whatever the connection waits for now.
+                    if slot.generation == generation && slot.is_connected() {
                         continue;
                     }
                 }

@@ -132,7 +132,7 @@ impl Worker {
         Ok(Self {
             connect_interval_ns: plan.connect_interval_ns(),
             slots: (0..connections).map(|_| Slot::new(&plan)).collect(),
-            tls: TlsTally::new(plan.timeout_ns),
+            tls: TlsTally::new(plan.timeout_ns, plan.early_data),
             connector,
             plan,
             mailbox,
@@ -206,6 +206,7 @@ impl Worker {
             self.arm_timer()?;
             self.pause();
         }
+        self.take_leave_of_all();
         Ok(Left {
             bins: self.bins,
             tls: self.tls,
@@ -297,11 +298,28 @@ impl Worker {
                 Stage::Securing | Stage::Greeting => {
                     self.handshake_failed(index, HandshakeError::Os(Errno::TIMEDOUT));
                 }
-                Stage::Open => self.expire_exchanges(index),
+                Stage::Open => self.expire_open(index),
                 Stage::Closed => {}
             }
         }
         self.next_timer_ns = self.next_timer_ns.max(self.now_ns + TIMER_STEP_NS);
+    }
+
+    /// Ends a connection that has lived as long as it may, or what has taken too long on it.
+    fn expire_open(&mut self, index: usize) {
+        let slot = &mut self.slots[index];
+        let ends_ns = slot
+            .opened_ns
+            .saturating_add(self.plan.connection_lifetime_ns);
+        if ends_ns > self.now_ns {
+            self.next_timer_ns = self.next_timer_ns.min(ends_ns);
+        } else {
+            slot.protocol.retire(&self.plan);
+            if slot.protocol.oldest_ns().is_none() {
+                return self.close(index, Close::Plan);
+            }
+        }
+        self.expire_exchanges(index);
     }
 
     /// Ends the exchanges of a connection that have taken too long.

@@ -5,6 +5,7 @@ use rustix::io::Errno;
 
 use crate::error::{HandshakeError, OpenFailure};
 use crate::tally::{FailurePhase, class_of};
+use crate::tls::Session;
 
 use super::{Stage, Worker};
 
@@ -22,10 +23,39 @@ impl Worker {
             Ok(session) => {
                 slot.secure(session);
                 self.set_timer(due_ns);
+                self.send_early(index);
                 self.flush(index);
             }
             Err(error) => self.handshake_failed(index, HandshakeError::Tls(error)),
         }
+    }
+
+    /// Where the session takes it, what waits for the connection goes with the first bytes of the
+    /// handshake. It stays in the queue until that has ended well.
+    fn send_early(&mut self, index: usize) {
+        let slot = &mut self.slots[index];
+        let Some(transport) = &mut slot.transport else {
+            return;
+        };
+        let may = transport.session().is_some_and(Session::takes_early_data);
+        let Some(exchange) = slot.queue.front_mut().filter(|_| may) else {
+            return;
+        };
+        if !self.plan.request_of(exchange).is_safe {
+            return;
+        }
+        if exchange.started_ns == 0 {
+            exchange.started_ns = self.now_ns;
+        }
+        slot.protocol.begin(&self.plan, self.now_ns);
+        slot.protocol.submit(&self.plan, *exchange);
+        let taken = transport.send_early_data(slot.protocol.unsent(&self.plan));
+        if taken == 0 {
+            return slot.protocol.reset();
+        }
+        slot.protocol.sent(&self.plan, taken);
+        slot.is_early = true;
+        self.tally.clear.sent_bytes += taken as u64;
     }
 
     /// The handshake of a connection has ended well.
@@ -67,20 +97,23 @@ impl Worker {
                 FailureClass::Tls
             }
         };
+        let phase = match class {
+            FailureClass::Protocol => FailurePhase::Protocol,
+            _ => FailurePhase::Tls,
+        };
         self.tally.connections.closed_by_failure += 1;
-        self.open_failed(
-            index,
-            OpenFailure::Handshake(error),
-            class,
-            FailurePhase::Tls,
-        );
+        self.open_failed(index, OpenFailure::Handshake(error), class, phase);
     }
 
     /// A connection is there. Before the first request of a run the server has to show that it
     /// speaks the protocol; later ones do not wait for that.
     fn open(&mut self, index: usize) {
         let slot = &mut self.slots[index];
-        slot.protocol.begin(&self.plan, self.now_ns);
+        if std::mem::take(&mut slot.is_early) {
+            slot.queue.pop_front();
+        } else {
+            slot.protocol.begin(&self.plan, self.now_ns);
+        }
         if self.opening > 0 && slot.protocol.awaits_greeting(&self.plan) {
             slot.stage = Stage::Greeting;
             self.flush(index);
@@ -107,6 +140,7 @@ impl Worker {
         self.observer.opened(self.now_ns, connect_ns, open_ns);
         self.outage.failures = 0;
         self.opened(None);
+        self.set_timer(self.now_ns.saturating_add(self.plan.connection_lifetime_ns));
         self.refill(index);
     }
 }

@@ -64,6 +64,8 @@ pub(super) struct Slot {
     pub(super) is_greeted: bool,
     /// Whether it waits for its turn to write.
     pub(super) is_gathering: bool,
+    /// Whether the first exchange of the queue went with the first bytes of the handshake.
+    pub(super) is_early: bool,
     /// Responses in the present leg.
     pub(super) responses: u64,
 }
@@ -88,6 +90,7 @@ impl Slot {
             opened_ns: 0,
             is_greeted: false,
             is_gathering: false,
+            is_early: false,
             responses: 0,
         }
     }
@@ -99,6 +102,7 @@ impl Slot {
         self.generation = self.generation.wrapping_add(1);
         self.protocol.reset();
         self.is_greeted = false;
+        self.is_early = false;
     }
 
     /// Whether a connection is established.
@@ -114,7 +118,9 @@ impl Slot {
                 started_ns => started_ns,
             });
         }
-        self.protocol.each_started_ns(see);
+        if !self.is_early {
+            self.protocol.each_started_ns(see);
+        }
     }
 
     /// Puts a session on top of the connected socket.

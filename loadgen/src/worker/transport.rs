@@ -106,6 +106,26 @@ impl Transport {
         }
     }
 
+    /// Says that nothing more will be sent, where the transport has a word for it; returns how many
+    /// bytes that took.
+    pub(super) fn close_notify(&mut self) -> Result<usize, Errno> {
+        match self {
+            Self::Plain(_) => Ok(0),
+            Self::Tls(secured) => {
+                secured.session.close_notify();
+                secured.write_pending()
+            }
+        }
+    }
+
+    /// Sends bytes with the first ones of the handshake; returns how many of them may go so early.
+    pub(super) fn send_early_data(&mut self, bytes: &[u8]) -> usize {
+        match self {
+            Self::Plain(_) => 0,
+            Self::Tls(secured) => secured.session.send_early_data(bytes),
+        }
+    }
+
     /// Receives what is there into `buffer`, behind what is kept of an incomplete record. Returns
     /// where the bytes to decode end and how many are new; no new ones are the end.
     #[inline]

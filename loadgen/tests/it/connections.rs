@@ -189,6 +189,33 @@ fn requests_per_connection_are_exact() {
     assert_eq!((server.accepts(), server.stop()), (10, vec![10; 10]));
 }
 
+/// Connections end when they have lived as long as they may, with nothing in flight on them.
+#[test]
+fn connections_live_as_long_as_asked() {
+    let server = Server::start(|exchange| {
+        exchange.send(OK);
+        Then::Keep
+    });
+    let mut config = by_count(&server, 0, 2);
+    // sleeps: a lifetime is what is tested
+    config.connection_lifetime = Some(Duration::from_millis(20));
+    config.stop = Stop::Duration(Duration::from_millis(300));
+    let load = run_checked(&config);
+    assert_eq!((failures(&load), load.ledger.replayed), (vec![], 0));
+    let closed = load.connections.closed_by_plan;
+    // Each of two places has one connection after the other, none shorter than its lifetime.
+    assert!((2..=30).contains(&closed), "{:?}", load.connections);
+    assert_eq!(
+        (
+            load.connections.closed_idle,
+            load.connections.closed_by_failure
+        ),
+        (0, 0)
+    );
+    assert_eq!(load.plan.connection_lifetime_ns, Some(20_000_000));
+    assert_eq!(server.accepts(), 2 + load.connections.established);
+}
+
 /// Never fewer and never more connections than asked, however they fall on threads.
 #[test]
 fn connections_are_exact() {

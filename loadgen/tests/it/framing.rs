@@ -139,7 +139,7 @@ fn ambiguous_lengths_are_refused() {
         let load = run_checked(&by_count(&server, 3, 1));
         assert_eq!(
             failures(&load),
-            [(FailureClass::Protocol, "head", 3)],
+            [(FailureClass::Protocol, "protocol", 3)],
             "{fields}"
         );
         assert_eq!(
@@ -158,10 +158,10 @@ fn surplus_bytes_are_refused() {
         Then::Keep,
     );
     let load = run_checked(&by_count(&server, 3, 1));
-    assert_eq!(failures(&load), [(FailureClass::Protocol, "body", 3)]);
+    assert_eq!(failures(&load), [(FailureClass::Protocol, "protocol", 3)]);
     let server = always(b"220 ready\r\n", Then::Keep);
     let load = run_checked(&by_count(&server, 3, 1));
-    assert_eq!(failures(&load), [(FailureClass::Protocol, "head", 3)]);
+    assert_eq!(failures(&load), [(FailureClass::Protocol, "protocol", 3)]);
 }
 
 /// An endless head ends the connection, not the memory.
@@ -175,7 +175,7 @@ fn endless_head_is_refused() {
         Then::Close
     });
     let load = run_checked(&by_count(&server, 2, 1));
-    assert_eq!(failures(&load), [(FailureClass::Protocol, "head", 2)]);
+    assert_eq!(failures(&load), [(FailureClass::Protocol, "protocol", 2)]);
 }
 
 /// Large bodies are read to their last byte, several connections in turn.

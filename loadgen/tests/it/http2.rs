@@ -1,13 +1,14 @@
 //! HTTP/2 against a server that keeps the protocol and judges whether we do.
 
 use std::sync::atomic::Ordering::SeqCst;
+use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use h2::server;
 use http::{HeaderMap, HeaderValue};
 use loadgen::{Config, HttpVersion, Stop};
 
-use crate::peer2::{Answer, Judge};
+use crate::peer2::{Answer, Frame, GOAWAY, Judge, Peer, RST_STREAM, Scripted};
 use crate::{failures, run_checked};
 
 /// A load of exactly `requests` over HTTP/2.
@@ -198,4 +199,40 @@ fn what_http2_has_not_is_refused() {
     check(|c| c.http = HttpVersion::Http2Upgrade, "ALPN");
     check(|c| c.http2.connection_window = 1, "65535");
     check(|c| c.http2.stream_window = 0, "window of a stream");
+}
+
+/// A connection that ends as planned says so, with a code that says that all was well; refused
+/// streams count for the plan, and do not keep the connection from its end.
+#[test]
+fn planned_ends_are_announced() {
+    let last_words = Arc::new(Mutex::new(Vec::new()));
+    let heard = Arc::clone(&last_words);
+    let server = Scripted::start(move |stream, _| {
+        let Some(mut peer) = Peer::greet(stream, &[]) else {
+            return;
+        };
+        for nth in 0..3 {
+            let Some(id) = peer.request() else {
+                break;
+            };
+            if nth == 1 {
+                peer.send(RST_STREAM, 0, id, &7_u32.to_be_bytes());
+            } else {
+                peer.ok(id);
+            }
+        }
+        let mut frames: Vec<Frame> = peer.drain();
+        heard.lock().unwrap().extend(frames.pop());
+    });
+    let mut config = http2(server.url(), 6, 1, 1);
+    config.requests_per_connection = Some(3);
+    let load = run_checked(&config);
+    assert_eq!((load.ledger.ok, failures(&load)), (6, vec![]));
+    assert_eq!((load.ledger.replayed, server.accepts.load(SeqCst)), (3, 3));
+    drop(server);
+    let last_words = last_words.lock().unwrap();
+    assert_eq!(last_words.len(), 3);
+    for frame in &*last_words {
+        assert_eq!((frame.kind, &*frame.payload), (GOAWAY, &[0; 8][..]));
+    }
 }

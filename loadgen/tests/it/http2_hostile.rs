@@ -221,58 +221,37 @@ fn violations_are_failures() {
         endless,
         huge,
     ];
-    for bytes in connection {
-        check_violation(&bytes, "head");
-    }
-    let stream: Vec<(Vec<u8>, &str)> = vec![
-        (
-            frame(HEADERS, END_HEADERS | END_STREAM, 1, b"\x08\x03103"),
-            "head",
-        ),
-        (frame(HEADERS, END_HEADERS, 1, b"\x08\x03101"), "head"),
-        (
-            frame(HEADERS, END_HEADERS | END_STREAM, 1, b"\x00\x01a\x01b"),
-            "head",
-        ),
-        (
-            frame(HEADERS, END_HEADERS | END_STREAM, 1, b"\x88\x88"),
-            "head",
-        ),
-        (frame(DATA, END_STREAM, 1, b"no head"), "head"),
-        (frame(DATA, END_STREAM, 1, b""), "head"),
-        (frame(WINDOW_UPDATE, 0, 1, &[0; 4]), "head"),
-        (
-            [
-                frame(HEADERS, END_HEADERS, 1, b"\x88\x0f\x0d\x011"),
-                frame(DATA, 0, 1, b"12"),
-            ]
-            .concat(),
-            "body",
-        ),
-        (
-            [
-                frame(HEADERS, END_HEADERS, 1, b"\x88"),
-                frame(HEADERS, END_HEADERS, 1, b"\x00\x01a\x01b"),
-            ]
-            .concat(),
-            "body",
-        ),
-        (
-            [
-                frame(HEADERS, END_HEADERS, 1, b"\x88"),
-                frame(HEADERS, END_HEADERS | END_STREAM, 1, b"\x88"),
-            ]
-            .concat(),
-            "body",
-        ),
+    let stream: Vec<Vec<u8>> = vec![
+        frame(HEADERS, END_HEADERS | END_STREAM, 1, b"\x08\x03103"),
+        frame(HEADERS, END_HEADERS, 1, b"\x08\x03101"),
+        frame(HEADERS, END_HEADERS | END_STREAM, 1, b"\x00\x01a\x01b"),
+        frame(HEADERS, END_HEADERS | END_STREAM, 1, b"\x88\x88"),
+        frame(DATA, END_STREAM, 1, b"no head"),
+        frame(DATA, END_STREAM, 1, b""),
+        frame(WINDOW_UPDATE, 0, 1, &[0; 4]),
+        [
+            frame(HEADERS, END_HEADERS, 1, b"\x88\x0f\x0d\x011"),
+            frame(DATA, 0, 1, b"12"),
+        ]
+        .concat(),
+        [
+            frame(HEADERS, END_HEADERS, 1, b"\x88"),
+            frame(HEADERS, END_HEADERS, 1, b"\x00\x01a\x01b"),
+        ]
+        .concat(),
+        [
+            frame(HEADERS, END_HEADERS, 1, b"\x88"),
+            frame(HEADERS, END_HEADERS | END_STREAM, 1, b"\x88"),
+        ]
+        .concat(),
     ];
-    for (bytes, phase) in stream {
-        check_violation(&bytes, phase);
+    for bytes in connection.iter().chain(&stream) {
+        check_violation(bytes);
     }
 }
 
 /// A server that answers its first request with `bytes` and reads on.
-fn check_violation(bytes: &[u8], phase: &str) {
+fn check_violation(bytes: &[u8]) {
     let bytes = bytes.to_vec();
     let shown = format!("{bytes:02x?}");
     let server = Scripted::start(move |stream, _| {
@@ -288,7 +267,7 @@ fn check_violation(bytes: &[u8], phase: &str) {
     let shown = &shown[..shown.len().min(200)];
     assert_eq!(
         failures(&load),
-        [(FailureClass::Protocol, phase, 1)],
+        [(FailureClass::Protocol, "protocol", 1)],
         "{shown}"
     );
 }
@@ -323,7 +302,7 @@ fn floods_are_cut_off() {
         }
     });
     let load = run_checked(&http2(server.url(), 1, 1, 1));
-    assert_eq!(failures(&load), [(FailureClass::Protocol, "head", 1)]);
+    assert_eq!(failures(&load), [(FailureClass::Protocol, "protocol", 1)]);
 }
 
 /// One stream that never ends is cancelled; the others go on.
@@ -488,7 +467,7 @@ fn declined_upgrades_are_failures() {
         let _gone = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
     });
     let load = run_checked(&upgrade(server.url(), 2));
-    assert_eq!(failures(&load), [(FailureClass::Protocol, "head", 2)]);
+    assert_eq!(failures(&load), [(FailureClass::Protocol, "protocol", 2)]);
 }
 
 /// Long enough that a busy machine answers in time, and short enough to wait for.

@@ -18,6 +18,7 @@ mod requests;
 mod server;
 mod shapes;
 mod tls;
+mod tls_early;
 
 use loadgen::{Config, LoadError, Stop, run};
 use recording::{FailureClass, Load};

@@ -115,5 +115,23 @@ fn surplus_responses_are_violations() {
     });
     let load = run_checked(&pipelined(&server, 2, 1, 2));
     assert_eq!(load.ledger.ok, 1);
-    assert_eq!(failures(&load), [(FailureClass::Protocol, "body", 1)]);
+    assert_eq!(failures(&load), [(FailureClass::Protocol, "protocol", 1)]);
+}
+
+/// Each pipelined request has a latency of its own, from its own first byte: no one is faster than
+/// the server, and those behind others take longer.
+#[test]
+fn latencies_are_of_requests() {
+    let server = Server::start(|exchange| {
+        // sleeps: the time that the server takes is what is measured
+        std::thread::sleep(std::time::Duration::from_millis(5));
+        exchange.send(OK);
+        Then::Keep
+    });
+    let load = run_checked(&pipelined(&server, 16, 1, 4));
+    let latency = load.latency.unwrap();
+    assert_eq!(latency.count, 16);
+    assert!(latency.min_ns >= 5_000_000, "{latency:?}");
+    // The fourth of the first four has waited for three others.
+    assert!(latency.max_ns >= 20_000_000, "{latency:?}");
 }

@@ -4,25 +4,70 @@
 use std::fs;
 use std::io::Write as _;
 use std::net::{TcpListener, TcpStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use loadgen::{Config, HttpVersion, Resumption, Stop};
+use loadgen::{Config, HttpVersion, ProxyProtocol, Resumption, Stop};
 use recording::Load;
 use tempfile::TempDir;
 
 use crate::run_checked;
 
-/// Makes the configuration of a server from a folder and its ports in clear and for TLS.
-type Configuration = fn(&Path, u16, u16) -> String;
+/// How a server is started.
+struct Kind {
+    program: &'static str,
+    /// Its arguments; it runs in its folder, where its configuration is the file `config`.
+    arguments: &'static [&'static str],
+    /// Makes the configuration.
+    write: fn(&Place) -> String,
+    /// The file that has a line per request.
+    log: &'static str,
+}
 
-/// A running server; it ends when it is dropped.
-struct Real {
-    child: Child,
+/// Where a server works: its folder and its ports, all of them free a moment ago.
+struct Place {
     folder: TempDir,
     clear: u16,
     tls: u16,
+    /// For HTTP/2 in clear, where a server wants a port for that.
+    h2c: u16,
+}
+
+impl Place {
+    /// A folder with a certificate and a file of one byte.
+    fn new() -> Self {
+        let folder = TempDir::new().unwrap();
+        let key = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        let (certificate, secret) = (key.cert.pem(), key.signing_key.serialize_pem());
+        let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+        write("cert.pem", &certificate);
+        write("key.pem", &secret);
+        write("both.pem", &format!("{certificate}{secret}"));
+        write("file", "x");
+        // When somebody takes one before the server does, the server ends.
+        let listeners = [(); 3].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+        let [clear, tls, h2c] = listeners.map(|free| free.local_addr().unwrap().port());
+        Self {
+            folder,
+            clear,
+            tls,
+            h2c,
+        }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+}
+
+/// A running server; it ends when it is dropped, and with the thread of the test.
+struct Real {
+    child: Child,
+    place: Place,
+    log: &'static str,
+    /// Whether HTTP/2 in clear has a port of its own.
+    h2c_apart: bool,
 }
 
 impl Drop for Real {
@@ -33,65 +78,58 @@ impl Drop for Real {
 }
 
 impl Real {
-    /// Starts a program with the configuration that `write` makes of folder, port in clear and port
-    /// of TLS; `None` where it is not installed.
-    fn start(test: &str, program: &str, write: Configuration) -> Option<Self> {
+    /// Starts a server; `None` where it is not installed.
+    fn start(test: &str, kind: &Kind) -> Option<Self> {
+        let Some(program) = find(kind.program) else {
+            skip(test, &format!("{} is not installed", kind.program));
+            return None;
+        };
         for _ in 0..ATTEMPTS {
-            match Self::attempt(program, write) {
-                Ok(mut real) => {
-                    if real.comes_up() {
-                        return Some(real);
-                    }
-                }
-                Err(error) => {
-                    skip(test, &format!("{program}: {error}"));
-                    return None;
-                }
+            let mut real = Self::attempt(&program, kind);
+            if real.comes_up() {
+                return Some(real);
             }
         }
-        panic!("{program} does not start");
+        panic!("{} does not start", kind.program);
     }
 
-    fn attempt(program: &str, write: Configuration) -> std::io::Result<Self> {
-        let folder = TempDir::new().unwrap();
-        let key = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
-        fs::write(folder.path().join("cert.pem"), key.cert.pem()).unwrap();
-        fs::write(
-            folder.path().join("key.pem"),
-            key.signing_key.serialize_pem(),
-        )
-        .unwrap();
-        fs::write(folder.path().join("file"), "x").unwrap();
-        // Both are free at this moment; when somebody takes one in between, the server ends.
-        let free = || TcpListener::bind("127.0.0.1:0").unwrap();
-        let (clear, tls) = (free(), free());
-        let ports = [&clear, &tls].map(|listener| listener.local_addr().unwrap().port());
-        drop((clear, tls));
-        let path = folder.path().join("config");
-        fs::write(&path, write(folder.path(), ports[0], ports[1])).unwrap();
-        let log = fs::File::create(folder.path().join("output")).unwrap();
-        let child = Command::new(program)
-            .arg("-c")
-            .arg(&path)
-            .current_dir(folder.path())
+    fn attempt(program: &Path, kind: &Kind) -> Self {
+        let place = Place::new();
+        let config = (kind.write)(&place);
+        let h2c_apart = config.contains(&place.h2c.to_string());
+        fs::write(place.path("config"), config).unwrap();
+        let file = |name: &str| fs::File::create(place.path(name)).unwrap();
+        let child = Command::new("setpriv")
+            .args(["--pdeathsig", "KILL"])
+            .arg(program)
+            .args(kind.arguments)
+            .current_dir(place.folder.path())
+            .env("HOME", place.folder.path())
+            .env("XDG_CONFIG_HOME", place.folder.path())
+            .env("XDG_DATA_HOME", place.folder.path())
             .stdin(Stdio::null())
-            .stdout(log.try_clone().unwrap())
-            .stderr(log)
-            .spawn()?;
-        Ok(Self {
+            .stdout(file("output"))
+            .stderr(file("complaints"))
+            .spawn()
+            .unwrap();
+        Self {
             child,
-            folder,
-            clear: ports[0],
-            tls: ports[1],
-        })
+            place,
+            log: kind.log,
+            h2c_apart,
+        }
     }
 
-    /// Waits until both ports answer; `false` when the server has ended instead.
+    /// Waits until its ports answer; `false` when the server has ended instead.
     fn comes_up(&mut self) -> bool {
         let begun = Instant::now();
-        for port in [self.clear, self.tls] {
+        let Place {
+            clear, tls, h2c, ..
+        } = self.place;
+        let ports = [clear, tls, if self.h2c_apart { h2c } else { clear }];
+        for port in ports {
             while TcpStream::connect(("127.0.0.1", port)).is_err() {
-                let output = fs::read_to_string(self.folder.path().join("output")).unwrap();
+                let output = fs::read_to_string(self.place.path("complaints")).unwrap();
                 if self.child.try_wait().unwrap().is_some() {
                     let line = format!("ended at once: {output}\n");
                     std::io::stdout().write_all(line.as_bytes()).unwrap();
@@ -108,12 +146,14 @@ impl Real {
     /// A load on a file, over TLS or in clear.
     fn config(&self, tls: bool, http: HttpVersion) -> Config {
         let (scheme, port) = if tls {
-            ("https", self.tls)
+            ("https", self.place.tls)
+        } else if self.h2c_apart && http != HttpVersion::Http1 {
+            ("http", self.place.h2c)
         } else {
-            ("http", self.clear)
+            ("http", self.place.clear)
         };
         let mut config = Config::new(format!("{scheme}://localhost:{port}/file"));
-        config.tls.ca_file = Some(self.folder.path().join("cert.pem"));
+        config.tls.ca_file = Some(self.place.path("cert.pem"));
         config.http = http;
         config.depth = if http == HttpVersion::Http1 { 1 } else { 8 };
         config.connections = 4;
@@ -123,7 +163,7 @@ impl Real {
 
     /// Waits until the log of the server has so many lines, and for no more.
     fn has_logged(&self, lines: usize) {
-        let path = self.folder.path().join("access");
+        let path = self.place.path(self.log);
         let begun = Instant::now();
         loop {
             let found = fs::read_to_string(&path)
@@ -193,16 +233,18 @@ fn check_all(real: &Real, in_clear: &[HttpVersion], resumed_min: u64) {
     real.has_logged(logged + 400);
 }
 
-/// nginx. It speaks HTTP/2 in clear only to those who know, and asks nobody to upgrade.
+/// nginx. It speaks HTTP/2 in clear only to those who know, on a port for that.
 #[test]
 fn nginx() {
-    let config = |folder: &Path, clear: u16, tls: u16| {
-        let folder = folder.display();
-        let user = if rustix::process::geteuid().is_root() {
-            "user root;"
-        } else {
-            ""
-        };
+    let config = |place: &Place| {
+        let Place {
+            folder,
+            clear,
+            tls,
+            h2c,
+        } = place;
+        let folder = folder.path().display();
+        let user = only_for_root("user root;");
         format!(
             "daemon off; master_process off; {user} pid {folder}/pid; error_log {folder}/errors;
              events {{}}
@@ -213,26 +255,74 @@ fn nginx() {
                ssl_certificate {folder}/cert.pem; ssl_certificate_key {folder}/key.pem;
                ssl_session_cache shared:s:1m; root {folder};
                server {{ listen 127.0.0.1:{clear}; }}
+               server {{ listen 127.0.0.1:{h2c} http2; }}
                server {{ listen 127.0.0.1:{tls} ssl http2; }}
              }}"
         )
     };
-    let Some(real) = Real::start("nginx", "nginx", config) else {
+    let kind = Kind {
+        program: "nginx",
+        arguments: &["-c", "config", "-p", "."],
+        write: config,
+        log: "access",
+    };
+    if let Some(real) = Real::start("nginx", &kind) {
+        check_all(&real, &[HttpVersion::Http1, HttpVersion::Http2], 90);
+    }
+}
+
+/// nginx behind a header of the PROXY protocol, in front of TLS: it logs the address that was claimed.
+#[test]
+fn nginx_reads_proxy_headers() {
+    let config = |place: &Place| {
+        let Place {
+            folder, clear, tls, ..
+        } = place;
+        let folder = folder.path().display();
+        let user = only_for_root("user root;");
+        format!(
+            "daemon off; master_process off; {user} pid {folder}/pid; error_log {folder}/errors;
+             events {{}}
+             http {{
+               log_format claimed '$proxy_protocol_addr:$proxy_protocol_port';
+               access_log {folder}/access claimed;
+               client_body_temp_path {folder}/a; proxy_temp_path {folder}/b;
+               fastcgi_temp_path {folder}/c; uwsgi_temp_path {folder}/d; scgi_temp_path {folder}/e;
+               ssl_certificate {folder}/cert.pem; ssl_certificate_key {folder}/key.pem; root {folder};
+               server {{ listen 127.0.0.1:{clear} proxy_protocol; }}
+               server {{ listen 127.0.0.1:{tls} ssl http2 proxy_protocol; }}
+             }}"
+        )
+    };
+    let kind = Kind {
+        program: "nginx",
+        arguments: &["-c", "config", "-p", "."],
+        write: config,
+        log: "access",
+    };
+    let Some(real) = Real::start("nginx_reads_proxy_headers", &kind) else {
         return;
     };
-    check_all(&real, &[HttpVersion::Http1], 90);
+    for (version, tls) in [(ProxyProtocol::V1, false), (ProxyProtocol::V2, true)] {
+        let mut config = real.config(tls, HttpVersion::Http1);
+        config.proxy_protocol = Some(version);
+        config.proxy_source = Some("192.0.2.7:4711".parse().unwrap());
+        check(&run_checked(&config), "PROXY");
+    }
+    real.has_logged(800);
+    let log = fs::read_to_string(real.place.path(real.log)).unwrap();
+    assert!(log.lines().all(|line| line == "192.0.2.7:4711"), "{log}");
 }
 
 /// h2o, which also upgrades.
 #[test]
 fn h2o() {
-    let config = |folder: &Path, clear: u16, tls: u16| {
-        let folder = folder.display();
-        let user = if rustix::process::geteuid().is_root() {
-            "user: root\n"
-        } else {
-            ""
-        };
+    let config = |place: &Place| {
+        let Place {
+            folder, clear, tls, ..
+        } = place;
+        let folder = folder.path().display();
+        let user = only_for_root("user: root\n");
         format!(
             "{user}num-threads: 1
 listen:
@@ -253,20 +343,150 @@ hosts:
 "
         )
     };
-    let Some(real) = Real::start("h2o", "h2o", config) else {
-        return;
+    let kind = Kind {
+        program: "h2o",
+        arguments: &["-c", "config"],
+        write: config,
+        log: "access",
     };
-    check_all(
-        &real,
-        &[
-            HttpVersion::Http1,
-            HttpVersion::Http2,
-            HttpVersion::Http2Upgrade,
-        ],
+    if let Some(real) = Real::start("h2o", &kind) {
         // It does not take every ticket that it gives.
-        1,
-    );
+        check_all(&real, &IN_CLEAR, 1);
+    }
 }
 
-/// How often another pair of ports is tried.
+/// Caddy, on the HTTP stack of Go.
+#[test]
+fn caddy() {
+    let config = |place: &Place| {
+        let Place {
+            folder, clear, tls, ..
+        } = place;
+        let folder = folder.path().display();
+        format!(
+            "{{
+  admin off
+  auto_https off
+  servers {{
+    protocols h1 h2 h2c
+  }}
+}}
+(site) {{
+  bind 127.0.0.1
+  root * {folder}
+  file_server
+  log {{
+    output file {folder}/access
+    format json
+  }}
+}}
+http://localhost:{clear} {{
+  import site
+}}
+https://localhost:{tls} {{
+  tls {folder}/cert.pem {folder}/key.pem
+  import site
+}}
+"
+        )
+    };
+    let kind = Kind {
+        program: "caddy",
+        arguments: &["run", "--adapter", "caddyfile", "--config", "config"],
+        write: config,
+        log: "access",
+    };
+    if let Some(real) = Real::start("caddy", &kind) {
+        check_all(&real, &IN_CLEAR, 90);
+    }
+}
+
+/// `HAProxy`, which answers itself and logs to its standard output.
+#[test]
+fn haproxy() {
+    let config = |place: &Place| {
+        let Place {
+            folder, clear, tls, ..
+        } = place;
+        let folder = folder.path().display();
+        format!(
+            "global
+    log stdout format raw local0 info
+defaults
+    mode http
+    log global
+    log-format \"%ST %r\"
+    timeout client 1m
+    timeout connect 1m
+    timeout server 1m
+frontend both
+    bind 127.0.0.1:{clear}
+    bind 127.0.0.1:{tls} ssl crt {folder}/both.pem alpn h2,http/1.1
+    option dontlognull
+    http-request return status 200 content-type text/plain string x
+"
+        )
+    };
+    let kind = Kind {
+        program: "haproxy",
+        arguments: &["-db", "-f", "config"],
+        write: config,
+        log: "output",
+    };
+    if let Some(real) = Real::start("haproxy", &kind) {
+        check_all(&real, &[HttpVersion::Http1, HttpVersion::Http2], 90);
+    }
+}
+
+/// Node.js, with the servers of its own library.
+#[test]
+fn node() {
+    let config = |place: &Place| {
+        let Place {
+            folder,
+            clear,
+            tls,
+            h2c,
+        } = place;
+        let arguments = format!("{} {clear} {tls} {h2c}", folder.path().display());
+        let words: Vec<&str> = arguments.split(' ').collect();
+        let script = include_str!("real_servers/node.js");
+        script.replace("process.argv.slice(2)", &format!("{words:?}"))
+    };
+    let kind = Kind {
+        program: "node",
+        arguments: &["config"],
+        write: config,
+        log: "access",
+    };
+    if let Some(real) = Real::start("node", &kind) {
+        // Its tickets come late, often after the last of the four requests.
+        check_all(&real, &[HttpVersion::Http1, HttpVersion::Http2], 1);
+    }
+}
+
+/// A program of the system; those of administrators are not in everybody's `PATH`.
+fn find(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::env::split_paths(&path).chain([PathBuf::from("/usr/sbin")]);
+    let mut files = folders.map(|folder| folder.join(program));
+    files.find(|file| file.is_file())
+}
+
+/// A line of a configuration that keeps a server from changing its user.
+fn only_for_root(line: &str) -> &str {
+    if rustix::process::geteuid().is_root() {
+        line
+    } else {
+        ""
+    }
+}
+
+/// Every way to speak in clear.
+const IN_CLEAR: [HttpVersion; 3] = [
+    HttpVersion::Http1,
+    HttpVersion::Http2,
+    HttpVersion::Http2Upgrade,
+];
+/// How often another set of ports is tried.
 const ATTEMPTS: u32 = 5;

@@ -23,13 +23,13 @@ use crate::server::{OK, Server, Then};
 use crate::{by_count, failures, run_checked, run_refused};
 
 /// An authority, and a certificate of a server for `localhost` and 127.0.0.1.
-struct Authority {
+pub(crate) struct Authority {
     issuer: CertifiedIssuer<'static, KeyPair>,
     folder: TempDir,
 }
 
 impl Authority {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.is_ca = IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
         let key = KeyPair::generate().unwrap();
@@ -59,7 +59,7 @@ impl Authority {
         (vec![certificate.der().clone()], key)
     }
 
-    fn server_config(&self) -> ServerConfig {
+    pub(crate) fn server_config(&self) -> ServerConfig {
         let (chain, key) = self.issue(&["localhost", "127.0.0.1"]);
         let mut config = ServerConfig::builder()
             .with_no_client_auth()
@@ -284,7 +284,7 @@ fn every_connection_has_its_handshake() {
 }
 
 /// Takes connections in turn and plays a script on each, until the scripts are used up.
-fn scripted(
+pub(crate) fn scripted(
     scripts: Vec<Box<dyn FnOnce(TcpStream) + Send>>,
 ) -> (String, std::thread::JoinHandle<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

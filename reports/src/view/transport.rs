@@ -79,6 +79,11 @@ fn handshakes(tls: &TlsReport) -> Line {
         )
         .expect(WRITES);
     }
+    if let Some(taken) = tls.early_data_handshakes {
+        let refused = tls.early_data_refused.unwrap_or(0);
+        let (taken, refused) = (grouped(taken), grouped(refused));
+        write!(text, "; {taken} with 0-RTT, {refused} refused it").expect(WRITES);
+    }
     write!(
         text,
         "; {} sent and {} received in clear",

@@ -327,6 +327,7 @@ fn load(server: &Server, window: Window, ok: u64, speed: f64) -> Load {
             warmup_ns: 500_000_000,
             warmup_requests: 0,
             requests_per_connection: None,
+            connection_lifetime_ns: None,
             timeout_ns: 10_000_000_000,
             method: "GET".to_owned(),
             headers: Vec::new(),

@@ -295,6 +295,7 @@ fn h2load_over_tls() {
         retried_handshakes: 0,
         failed_handshakes: 0,
         early_data_handshakes: None,
+        early_data_refused: None,
         handshake_time: None,
         negotiated: vec![TlsNegotiated {
             version: "TLSv1.3".to_owned(),

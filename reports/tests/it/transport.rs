@@ -21,7 +21,8 @@ fn load_over_tls_and_http2() {
         resumed_handshakes: 24,
         retried_handshakes: 2,
         failed_handshakes: 1,
-        early_data_handshakes: None,
+        early_data_handshakes: Some(20),
+        early_data_refused: Some(4),
         handshake_time: load.latency.clone(),
         negotiated: vec![TlsNegotiated {
             version: "TLSv1.3".to_owned(),
@@ -51,6 +52,7 @@ fn load_over_tls_and_http2() {
         "64 x TLSv1.3 TLS_AES_128_GCM_SHA256, X25519, ECDSA P-256 key, ALPN h2",
         "certificate not verified",
         "40 full, 24 resumed, 2 of them in two rounds",
+        "20 with 0-RTT, 4 refused it",
         "1 FAILED",
         "whole run",
         "16 in flight at most, 32 asked, server allows 16",

@@ -12,9 +12,9 @@ use anyhow::Context as _;
 use loadgen::{Config, Control, LoadError, Stop, StopHandle, Warmup};
 use recording::wire::{Command, Message, WIRE_VERSION};
 use recording::{LoadPhase, LoadSlice, Partial, Recording, RecordingKind, exit_code};
-use reports::{Footer, Limits};
+use reports::Limits;
 
-use crate::args::{Format, LoadArgs};
+use crate::args::LoadArgs;
 use crate::args_shape::LoadFormat;
 use crate::failure::Failure;
 use crate::machine::now_ns;
@@ -86,16 +86,7 @@ impl Outputs {
 
     fn write(self, recording: &Recording) -> anyhow::Result<()> {
         let style = output::style(&self.result);
-        let as_kind = |format| render::recording(recording, format, &style, &Footer::default());
-        let text = match self.format {
-            LoadFormat::Text => as_kind(Format::Text),
-            LoadFormat::Json => as_kind(Format::Json),
-            LoadFormat::Markdown => as_kind(Format::Markdown),
-            LoadFormat::Csv => reports::csv::load(recording),
-            LoadFormat::H2load => reports::tools::h2load(recording),
-            LoadFormat::Httperf => reports::tools::httperf(recording),
-            LoadFormat::Wrk => reports::tools::wrk(recording),
-        };
+        let text = render::result(recording, self.format, &style)?;
         self.result.write(&text)?;
         if let Some(hdr) = self.hdr {
             hdr.write(&reports::hdr::log(recording))?;
@@ -129,6 +120,7 @@ fn config(args: &LoadArgs) -> anyhow::Result<Config> {
         (None, None) => Warmup::None,
     };
     config.requests_per_connection = args.requests_per_connection;
+    config.connection_lifetime = args.connection_lifetime;
     config.headers = args
         .header
         .iter()

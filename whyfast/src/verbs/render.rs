@@ -6,6 +6,8 @@ use recording::{
 use reports::{Footer, Style, markdown, text};
 
 use crate::args::Format;
+use crate::args_shape::LoadFormat;
+use crate::failure::Failure;
 use crate::machine;
 
 /// A recording of any kind.
@@ -28,6 +30,38 @@ pub(crate) fn recording(
             RecordingKind::Profile => text::profile(recording, style, footer),
         },
     }
+}
+
+/// A recording in a format that only a load may have.
+pub(crate) fn result(
+    recording: &Recording,
+    format: LoadFormat,
+    style: &Style,
+) -> anyhow::Result<String> {
+    let as_kind = |format| {
+        Ok(self::recording(
+            recording,
+            format,
+            style,
+            &Footer::default(),
+        ))
+    };
+    let of_load: fn(&Recording) -> String = match format {
+        LoadFormat::Text => return as_kind(Format::Text),
+        LoadFormat::Json => return as_kind(Format::Json),
+        LoadFormat::Markdown => return as_kind(Format::Markdown),
+        LoadFormat::Csv => reports::csv::load,
+        LoadFormat::H2load => reports::tools::h2load,
+        LoadFormat::Httperf => reports::tools::httperf,
+        LoadFormat::Wrk => reports::tools::wrk,
+    };
+    if recording.kind == RecordingKind::Load {
+        return Ok(of_load(recording));
+    }
+    Err(Failure::usage(
+        "this format is for recordings of `whyfast load`: ask for text, json or markdown"
+            .to_owned(),
+    ))
 }
 
 /// A recording of this run with nothing in it yet.

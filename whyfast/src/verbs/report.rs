@@ -4,7 +4,6 @@ use std::fs;
 
 use anyhow::Context as _;
 use recording::{Recording, exit_code};
-use reports::Footer;
 
 use crate::args::ReportArgs;
 use crate::output::{self, Output};
@@ -12,7 +11,7 @@ use crate::verbs::render;
 
 /// Renders the files one after the other.
 pub(crate) fn report(args: &ReportArgs) -> anyhow::Result<u8> {
-    let output = Output::open(args.output.output.as_deref())?;
+    let output = Output::open(args.output.as_deref())?;
     let style = output::style(&output);
     let mut rendered = Vec::new();
     for path in &args.files {
@@ -21,12 +20,9 @@ pub(crate) fn report(args: &ReportArgs) -> anyhow::Result<u8> {
         let mut recording =
             Recording::parse(&bytes).with_context(|| format!("failed to read {name}"))?;
         reports::analyse(&mut recording);
-        rendered.push(render::recording(
-            &recording,
-            args.output.format,
-            &style,
-            &Footer::default(),
-        ));
+        let text = render::result(&recording, args.format, &style)
+            .with_context(|| format!("failed to render {name}"))?;
+        rendered.push(text);
     }
     output.write(&rendered.join("\n"))?;
     Ok(exit_code::DONE)

@@ -3,7 +3,7 @@
 use std::net::TcpListener;
 use std::process::{Command, Stdio};
 
-use crate::{Mortal, assert_valid, run, said, server, whyfast};
+use crate::{Mortal, assert_valid, run, said, server, skip, whyfast};
 
 /// Exactly as many requests as asked, all accounted for, in JSON that fits the schema.
 #[test]
@@ -64,6 +64,80 @@ fn errors_exit_with_3() {
     assert_eq!((ledger.ok, ledger.failed_total()), (0, 10));
     let allowed = run(&["load", &wrong, "-n", "10", "--max-errors", "100"]);
     assert_eq!(allowed.status.code(), Some(0));
+}
+
+/// Local ports that run out are a class of their own with the remedy, and no crash; a second source
+/// address has as many again. In a network namespace that has few of them.
+#[test]
+fn ports_that_run_out_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = r#"
+        ip link set lo up && echo "20000 20049" >/proc/sys/net/ipv4/ip_local_port_range || exit 77
+        "$1" testserver --style sendfile --listen 127.0.0.1:8080 >"$2/url" &
+        server=$!
+        trap 'kill $server' EXIT
+        until [ -s "$2/url" ]; do :; done
+        whyfast=$1
+        load() { out=$1; folder=$2; shift 2; "$whyfast" load "$(cat "$folder/url")" -n 90 -c 1 \
+            --requests-per-connection 1 --max-errors 100 --format json -o "$folder/$out" "$@"; }
+        load one "$2" && load three "$2" --source 127.0.0.2,127.0.0.3,127.0.0.4 || exit 99
+    "#;
+    let mut unshare = Command::new("unshare");
+    unshare.args([
+        "--user",
+        "--map-root-user",
+        "--net",
+        "--kill-child",
+        "--fork",
+    ]);
+    unshare.args(["sh", "-c", script, "sh", env!("CARGO_BIN_EXE_whyfast")]);
+    let status = unshare.arg(folder.path()).status();
+    let code = status.ok().and_then(|status| status.code());
+    assert_ne!(code, Some(99), "a load could not be run");
+    if code != Some(0) {
+        skip(
+            "ports_that_run_out_are_named",
+            "no network namespace can be made here",
+        );
+        return;
+    }
+    let load = |name: &str| {
+        let json = std::fs::read(folder.path().join(name)).unwrap();
+        assert_valid(&json).rounds[0].load.clone().unwrap()
+    };
+    let one = load("one");
+    let failed = &one.ledger.failed[0];
+    assert_eq!(failed.class, recording::FailureClass::AddressUnavailable);
+    assert_eq!(
+        (failed.phase.as_str(), one.ledger.failed.len()),
+        ("connect", 1)
+    );
+    // The kernel may reuse ports on loopback after a second, so more than 50 connections can be made.
+    assert_eq!((one.ledger.sent, one.ledger.balances()), (90, true));
+    let said = one
+        .warnings
+        .iter()
+        .find(|warning| warning.code == "no_local_port");
+    assert!(said.unwrap().text.contains("ip_local_port_range"));
+    assert_eq!(load("three").ledger.ok, 90);
+}
+
+/// A server that never answers: timeouts in the account, and no exit code of success.
+#[test]
+fn silence_exits_with_3() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    // sleeps: nothing ever comes
+    let output = run(&["load", &url, "-n", "2", "-T", "50ms", "--format", "json"]);
+    assert_eq!(output.status.code(), Some(3), "{}", said(&output));
+    let ledger = &assert_valid(&output.stdout).rounds[0]
+        .load
+        .as_ref()
+        .unwrap()
+        .ledger
+        .clone();
+    assert_eq!((ledger.ok, ledger.failed_total()), (0, 2));
+    assert_eq!(ledger.failed[0].class, recording::FailureClass::Timeout);
 }
 
 /// Ctrl-C keeps the results so far, marked as partial.

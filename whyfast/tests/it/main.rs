@@ -8,7 +8,8 @@ mod shapes;
 mod tools;
 mod usage;
 
-use std::io::{BufRead as _, BufReader};
+use std::fs::OpenOptions;
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, Command, Output, Stdio};
 
 /// A command that runs the binary.
@@ -65,6 +66,20 @@ fn server(style: &str) -> (Server, String) {
         .read_line(&mut url)
         .expect("the first line is the URL");
     (Server(server), url.trim().to_owned())
+}
+
+/// Says aloud that a test lacks something, and writes it down where that is asked for.
+fn skip(test: &str, why: &str) {
+    let line = format!("{test}\t{why}\n");
+    match std::env::var_os("WHYFAST_SKIP_LOG") {
+        Some(path) => {
+            let log = OpenOptions::new().append(true).create(true).open(path);
+            log.unwrap().write_all(line.as_bytes()).unwrap();
+        }
+        None => std::io::stdout()
+            .write_all(format!("SKIPPED {line}").as_bytes())
+            .unwrap(),
+    }
 }
 
 /// Checks a JSON text against the committed schema.

@@ -1,11 +1,9 @@
 //! `whyfast load --format h2load|httperf|wrk` beside the real tools, against the same server: what
 //! does not depend on time is equal.
 
-use std::fs::OpenOptions;
-use std::io::Write as _;
 use std::process::Command;
 
-use crate::{run, said, server};
+use crate::{run, said, server, skip};
 
 /// The lines of an output that begin with one of some texts.
 fn lines<'a>(text: &'a str, starts: &[&str]) -> Vec<&'a str> {
@@ -18,16 +16,7 @@ fn tool(name: &str, test: &str, arguments: &[&str]) -> Option<String> {
     match Command::new(name).args(arguments).output() {
         Ok(output) => Some(String::from_utf8_lossy(&output.stdout).into_owned()),
         Err(error) => {
-            let line = format!("{test}\t{name}: {error}\n");
-            match std::env::var_os("WHYFAST_SKIP_LOG") {
-                Some(path) => {
-                    let log = OpenOptions::new().append(true).create(true).open(path);
-                    log.unwrap().write_all(line.as_bytes()).unwrap();
-                }
-                None => std::io::stdout()
-                    .write_all(format!("SKIPPED {line}").as_bytes())
-                    .unwrap(),
-            }
+            skip(test, &format!("{name}: {error}"));
             None
         }
     }
@@ -161,4 +150,42 @@ fn wrk_agrees() {
         lines(&ours, &["Running 1s"]),
         lines(&theirs, &["Running 1s"])
     );
+}
+
+/// A stored load is rendered later in each of the layouts, byte for byte the same every time; what
+/// is no load is refused.
+#[test]
+fn stored_loads_are_rendered_later() {
+    let (_server, url) = server("open-read");
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("load.json");
+    let path = path.to_str().unwrap();
+    let load = [
+        "load", &url, "-n", "120", "-c", "4", "--format", "json", "-o", path,
+    ];
+    assert!(run(&load).status.success());
+    for (format, wanted) in [
+        ("csv", ",120,0,"),
+        (
+            "h2load",
+            "requests: 120 total, 120 started, 120 done, 120 succeeded, 0 failed",
+        ),
+        ("httperf", "requests 120 replies 120 "),
+        ("wrk", "  120 requests in "),
+        ("text", "120"),
+    ] {
+        let again = || run(&["report", path, "--format", format]);
+        let output = again();
+        assert!(output.status.success(), "{}", said(&output));
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(text.contains(wanted), "{format}: {text}");
+        assert_eq!(again().stdout, output.stdout);
+    }
+    let profile = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../reports/tests/fixtures/profile-sh-cat.json"
+    );
+    let refused = run(&["report", profile, "--format", "wrk"]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(said(&refused).contains("recordings of `whyfast load`"));
 }
