@@ -99,6 +99,7 @@ fn comparison(a: &str, b: &str, ratio: &Ratio, method: &str) -> Comparison {
         level: LEVEL,
         method: method.to_owned(),
         pairs: ratio.pairs,
+        others: Vec::new(),
     }
 }
 

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use recording::{LatencyHistogram, Probes, Recording, Round};
+use recording::{LatencyHistogram, Probes, Recording, Round, RoundRole};
 
 /// A figure of a round that arms are compared by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,10 +78,10 @@ pub fn quantile_support(quantile: f64) -> f64 {
 
 /// Whether statistics may use a round.
 pub fn is_good(round: &Round) -> bool {
-    round.failed.is_none()
+    round.failed.is_none() && round.excluded.is_none()
 }
 
-/// Good rounds of an arm with probes on or off.
+/// Good main rounds of an arm with probes on or off.
 pub fn good_rounds<'a>(
     recording: &'a Recording,
     arm: &'a str,
@@ -90,7 +90,7 @@ pub fn good_rounds<'a>(
     recording
         .rounds
         .iter()
-        .filter(move |round| round.arm == arm && round.probes == probes && is_good(round))
+        .filter(move |round| is_main(round, arm, probes) && is_good(round))
 }
 
 /// The figures of two arms, pair by pair: probes off, both rounds good, both figures measured.
@@ -131,7 +131,7 @@ fn by_pair(recording: &Recording, metric: Metric, arm: &str, probes: Probes) -> 
         recording
             .rounds
             .iter()
-            .filter(|r| r.arm == arm && r.probes == probes)
+            .filter(|round| is_main(round, arm, probes))
     };
     for round in rounds() {
         let whole = rounds().all(|other| other.pair != round.pair || is_good(other));
@@ -140,6 +140,11 @@ fn by_pair(recording: &Recording, metric: Metric, arm: &str, probes: Probes) -> 
         }
     }
     values
+}
+
+/// Whether a round is one of those that headline, tables and attribution are made from.
+pub(crate) fn is_main(round: &Round, arm: &str, probes: Probes) -> bool {
+    round.arm == arm && round.probes == probes && round.role == RoundRole::Main
 }
 
 fn match_pairs(left: &BTreeMap<u32, f64>, right: &BTreeMap<u32, f64>) -> (Vec<f64>, Vec<f64>) {

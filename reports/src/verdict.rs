@@ -6,7 +6,7 @@
 use recording::{Comparison, GateStatus, Probes, Recording, Round, Verdict, VerdictWord};
 
 use crate::figures::{counted, grouped, interval, percent, ratio};
-use crate::metrics::{Metric, is_good, paired};
+use crate::metrics::{Metric, is_good, is_main, paired};
 use crate::statistics::{paired_ratio, pairs_needed};
 
 /// The level of every interval that a report shows.
@@ -58,6 +58,7 @@ pub fn verdict(recording: &Recording) -> Option<Verdict> {
             metric: Metric::Throughput.name().to_owned(),
             text: format!("not comparable: {}", refused.join("; ")),
             indicative: true,
+            margin: None,
         });
     }
     if scenario.lock_step_requests.is_some() {
@@ -77,6 +78,7 @@ pub fn verdict(recording: &Recording) -> Option<Verdict> {
         metric: Metric::Throughput.name().to_owned(),
         text: texts.join("; "),
         indicative: !(controlled && enough),
+        margin: Some(scenario.margin),
     })
 }
 
@@ -179,7 +181,7 @@ fn judge(recording: &Recording, comparison: &Comparison, margin: f64) -> PairVer
             percent(margin),
             evidence(comparison.interval)
         ),
-        VerdictWord::Inconclusive | VerdictWord::NotComparable => {
+        VerdictWord::Inconclusive | VerdictWord::Mixed | VerdictWord::NotComparable => {
             let evidence = if comparison.pairs < PAIRS_FOR_AN_INTERVAL {
                 let pairs = counted(comparison.pairs as usize, "pair");
                 format!("{TOO_FEW_PAIRS} for an interval ({pairs})")
@@ -242,8 +244,7 @@ fn failed_arms(recording: &Recording, a: &str, b: &str) -> Option<String> {
     let parts: Vec<String> = [a, b]
         .into_iter()
         .filter_map(|arm| {
-            let of_arm =
-                |round: &&Round| round.arm == arm && round.probes == Probes::Off && !is_good(round);
+            let of_arm = |round: &&Round| is_main(round, arm, Probes::Off) && !is_good(round);
             let failed = recording.rounds.iter().filter(of_arm).count();
             (failed > 0).then(|| format!("{} of {arm}", counted(failed, "round")))
         })
@@ -254,8 +255,9 @@ fn failed_arms(recording: &Recording, a: &str, b: &str) -> Option<String> {
 /// With several arms the word that claims least: a doubt about one arm is a doubt about the run.
 fn overall_word(pairs: &[PairVerdict]) -> Option<VerdictWord> {
     let caution = |word: &VerdictWord| match word {
-        VerdictWord::NotComparable => 4,
-        VerdictWord::Inconclusive => 3,
+        VerdictWord::NotComparable => 5,
+        VerdictWord::Inconclusive => 4,
+        VerdictWord::Mixed => 3,
         VerdictWord::Faster => 2,
         VerdictWord::Immaterial => 1,
         VerdictWord::Equivalent => 0,

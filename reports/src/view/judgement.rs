@@ -26,7 +26,7 @@ pub(crate) fn verdict(recording: &Recording) -> Vec<Line> {
     };
     let tone = match verdict.word {
         VerdictWord::Equivalent | VerdictWord::Faster | VerdictWord::Immaterial => Tone::Good,
-        VerdictWord::Inconclusive => Tone::Caution,
+        VerdictWord::Inconclusive | VerdictWord::Mixed => Tone::Caution,
         VerdictWord::NotComparable => Tone::Bad,
     };
     let mut texts = if verdict.word == VerdictWord::NotComparable {

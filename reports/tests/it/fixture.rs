@@ -6,8 +6,8 @@ use recording::{
     Abi, Arm, ArmKind, CallRow, ConfigFile, ConnectionCounts, CpuTime, Detail, Host, HttpVersion,
     InFlightCall, LatencyHistogram, Ledger, Load, LoadPlan, LoadSlice, Log2Histogram, OwnCost,
     Probes, Profile, ProfiledProcess, Protocol, Recording, RecordingKind, ResponseShape, Round,
-    SCHEMA, Scenario, ServerCpu, Setting, TimeStats, Timeline, Tool, Traffic, WaitRow, Window,
-    family, number,
+    RoundRole, SCHEMA, Scenario, ServerCpu, Setting, TimeStats, Timeline, Tool, Traffic, WaitRow,
+    Window, family, number,
 };
 
 /// What one arm does; everything else follows.
@@ -183,6 +183,11 @@ pub(crate) fn empty(kind: RecordingKind) -> Recording {
         gates: Vec::new(),
         comparisons: Vec::new(),
         verdict: None,
+        limiters: Vec::new(),
+        attributions: Vec::new(),
+        findings: Vec::new(),
+        predictions: Vec::new(),
+        tracers: None,
         not_measured: Vec::new(),
         warnings: Vec::new(),
     }
@@ -223,6 +228,7 @@ fn scenario(pairs: u32) -> Scenario {
         client_cpus: Some("1".to_owned()),
         pairs,
         margin: 0.02,
+        half_width_target: None,
     }
 }
 
@@ -292,6 +298,10 @@ fn round(server: &Server, order: u32, pair: u32, probes: Probes, factor: f64) ->
         profile_requests: profiled.is_some().then_some(ok as f64),
         profile: profiled,
         load: Some(load),
+        role: RoundRole::Main,
+        excluded: None,
+        machine_cpu: None,
+        server_count: None,
     }
 }
 

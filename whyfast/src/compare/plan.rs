@@ -123,6 +123,7 @@ pub(crate) fn plan(args: &CompareArgs, arms: usize, cpus: &CpuSplit) -> anyhow::
         client_cpus: Some(cpus.client.to_string()),
         pairs,
         margin: args.margin / 100.0,
+        half_width_target: None,
     };
     check_load(&scenario)?;
     let kinds: &[Probes] = if lock_step.is_some() {
