@@ -3,8 +3,9 @@
 //! Everything here is a function of the rounds, the arms and the scenario, so running it twice, or
 //! on a recording from a file, gives the same.
 
-use recording::{Comparison, GateStatus, Probes, Recording, RecordingKind};
+use recording::{Comparison, Gate, GateStatus, Probes, Recording, RecordingKind};
 
+use crate::attribution;
 use crate::gates;
 use crate::join::join;
 use crate::metrics::{Metric, PROBES_THROUGHPUT, good_rounds, paired, paired_probes};
@@ -25,6 +26,7 @@ pub fn analyse_allowing(recording: &mut Recording, allowed: &[String]) {
         recording.comparisons.clear();
         recording.gates.clear();
         recording.verdict = None;
+        recording.attributions.clear();
         return;
     }
     let mut allowed = allowed.to_vec();
@@ -37,6 +39,12 @@ pub fn analyse_allowing(recording: &mut Recording, allowed: &[String]) {
     recording.comparisons = comparisons(recording);
     recording.gates = gates::evaluate(recording, &join(recording), &allowed);
     recording.verdict = verdict(recording);
+    let refused = |gate: &Gate| gate.status == GateStatus::Refuse;
+    recording.attributions = if recording.gates.iter().any(refused) {
+        Vec::new()
+    } else {
+        attribution::all(recording)
+    };
 }
 
 /// Every metric of every arm against the first one, then the cost of the probes per arm.

@@ -12,6 +12,7 @@
 #![warn(missing_docs)]
 
 mod analyse;
+pub mod attribution;
 mod clean;
 pub mod csv;
 mod figures;

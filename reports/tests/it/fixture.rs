@@ -478,7 +478,7 @@ fn call_row(call: &Call, requests: f64) -> CallRow {
 }
 
 /// Rounds to a count.
-fn whole(value: f64) -> u64 {
+pub(crate) fn whole(value: f64) -> u64 {
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,

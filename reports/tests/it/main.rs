@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
+mod attribution;
 mod below;
 mod compare_text;
 mod fixture;
@@ -15,4 +16,5 @@ mod text;
 mod threads;
 mod tools;
 mod transport;
+mod truth;
 mod verdict;
