@@ -71,6 +71,9 @@ pub struct Bar {
     pub log_share_interval: Option<(f64, f64)>,
     /// Whether the interval excludes 0; `null` without an interval.
     pub distinguishable: Option<bool>,
+    /// Probability of so large a bar without a difference, adjusted for the number of bars (Holm);
+    /// `null` without pairs.
+    pub p_adjusted: Option<f64>,
     /// The figures that it was made of.
     pub evidence: Evidence,
 }

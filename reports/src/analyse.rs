@@ -3,12 +3,17 @@
 //! Everything here is a function of the rounds, the arms and the scenario, so running it twice, or
 //! on a recording from a file, gives the same.
 
-use recording::{Comparison, Gate, GateStatus, Probes, Recording, RecordingKind};
+use recording::{Comparison, Estimate, Gate, GateStatus, Probes, Recording, RecordingKind};
 
-use crate::attribution;
+use crate::attribution::{self, BAR_LEVEL};
 use crate::gates;
 use crate::join::join;
-use crate::metrics::{Metric, PROBES_THROUGHPUT, good_rounds, paired, paired_probes};
+use crate::metrics::{
+    Metric, PROBES_THROUGHPUT, good_rounds, paired, paired_probes, paired_windows,
+};
+use crate::statistics::bootstrap::median_ratio;
+use crate::statistics::fieller::ratio_of_means;
+use crate::statistics::rank::{critical_rank_sum, hodges_lehmann};
 use crate::statistics::{Ratio, paired_ratio, unpaired_ratio};
 use crate::verdict::{LEVEL, verdict};
 
@@ -59,6 +64,7 @@ fn comparisons(recording: &Recording) -> Vec<Comparison> {
             let ratio = paired_ratio(&a, &b, LEVEL);
             comparisons.extend(ratio.map(|ratio| Comparison {
                 metric: metric.name().to_owned(),
+                others: other_methods(recording, metric, (&first.name, &a), (&other.name, &b)),
                 ..comparison(&first.name, &other.name, &ratio, PAIRED)
             }));
         }
@@ -70,6 +76,38 @@ fn comparisons(recording: &Recording) -> Vec<Comparison> {
             .filter_map(|arm| probes(recording, &arm.name)),
     );
     comparisons
+}
+
+/// The ratio by methods that assume less, as far as so few pairs allow.
+fn other_methods(
+    recording: &Recording,
+    metric: Metric,
+    (a_name, a): (&str, &[f64]),
+    (b_name, b): (&str, &[f64]),
+) -> Vec<Estimate> {
+    let estimate = |method: &str, ratio: Ratio, level: f64| Estimate {
+        method: method.to_owned(),
+        ratio: ratio.ratio,
+        interval: ratio.interval,
+        level,
+    };
+    let mut others = Vec::new();
+    let fieller = ratio_of_means(a, b, LEVEL);
+    others.extend(fieller.map(|ratio| estimate("fieller", ratio, LEVEL)));
+    // Six or seven pairs reach 95 % and not 99 %.
+    let level = if critical_rank_sum(a.len(), LEVEL).is_some() {
+        LEVEL
+    } else {
+        BAR_LEVEL
+    };
+    let ranks = hodges_lehmann(a, b, level);
+    others.extend(ranks.map(|ratio| estimate("hodges-lehmann-wilcoxon", ratio, level)));
+    if metric == Metric::Throughput {
+        let (a, b) = paired_windows(recording, a_name, b_name);
+        let medians = median_ratio(&a, &b, LEVEL).filter(|ratio| ratio.interval.is_some());
+        others.extend(medians.map(|r| estimate("hierarchical-bootstrap-median", r, LEVEL)));
+    }
+    others
 }
 
 /// Throughput of an arm with probes over without: by pair, or as two samples where rounds with and

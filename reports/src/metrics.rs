@@ -100,6 +100,32 @@ pub fn paired(recording: &Recording, metric: Metric, a: &str, b: &str) -> (Vec<f
     match_pairs(&left, &right)
 }
 
+/// Throughput of the sub-windows of each round of two arms, in requests per second, for the pairs of
+/// [`paired`].
+pub(crate) fn paired_windows(
+    recording: &Recording,
+    a: &str,
+    b: &str,
+) -> (Vec<Vec<f64>>, Vec<Vec<f64>>) {
+    let of = |arm: &str| -> BTreeMap<u32, Vec<f64>> {
+        let good = by_pair(recording, Metric::Throughput, arm, Probes::Off);
+        good_rounds(recording, arm, Probes::Off)
+            .filter(|round| good.contains_key(&round.pair))
+            .filter_map(|round| {
+                let slices = round.load.as_ref()?.slices.iter();
+                let rates = slices
+                    .filter(|slice| slice.window.length_ns() > 0)
+                    .map(|slice| slice.ok as f64 / slice.window.seconds());
+                Some((round.pair, rates.collect()))
+            })
+            .collect()
+    };
+    let (left, mut right) = (of(a), of(b));
+    left.into_iter()
+        .filter_map(|(pair, a)| Some((a, right.remove(&pair)?)))
+        .unzip()
+}
+
 /// Throughput of one arm with probes on and off, pair by pair.
 pub fn paired_probes(recording: &Recording, arm: &str) -> (Vec<f64>, Vec<f64>) {
     let on = by_pair(recording, Metric::Throughput, arm, Probes::On);

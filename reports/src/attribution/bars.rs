@@ -9,6 +9,7 @@ use super::identity::{Cause, Part, parts};
 use super::side::{Depth, Side, SideReceipt, Term};
 use super::{ArmDemand, BAR_LEVEL};
 use crate::statistics::bootstrap::{Replicates, SEED};
+use crate::statistics::holm::{holm, p_of_zero_mean};
 
 /// The attribution over pairs of sides: the mean over the pairs, whose intervals come from
 /// resampling pairs. `None` without a pair.
@@ -39,7 +40,34 @@ pub(super) fn paired(sides: &[(Side, Side)], depth: Depth) -> Option<Attribution
         means: &means,
         replicates: replicates.as_ref(),
     };
-    assemble(&bars, &a, &b, true, depth)
+    let mut attribution = assemble(&bars, &a, &b, true, depth)?;
+    adjust(&mut attribution, &causes, &rows);
+    Some(attribution)
+}
+
+/// The probability of each bar without a difference, adjusted for the bars that there are.
+fn adjust(attribution: &mut Attribution, causes: &[Cause], rows: &[Vec<Part>]) {
+    let of = |bar: &Bar| {
+        let column = causes
+            .iter()
+            .position(|cause| cause_id(*cause) == bar.cause)?;
+        let deltas: Vec<f64> = rows.iter().map(|row| row[column].delta_ns).collect();
+        p_of_zero_mean(&deltas)
+    };
+    let found: Option<Vec<f64>> = attribution
+        .bars
+        .iter()
+        .filter(|bar| bar.delta_ns.is_some())
+        .map(of)
+        .collect();
+    let Some(found) = found else { return };
+    let measured = attribution
+        .bars
+        .iter_mut()
+        .filter(|bar| bar.delta_ns.is_some());
+    for (bar, p) in measured.zip(holm(&found)) {
+        bar.p_adjusted = Some(p);
+    }
 }
 
 /// The attribution over rounds without partners: of the mean side of each arm, whose intervals come
@@ -235,6 +263,7 @@ fn bars(found: &Bars<'_>, evidence: &SidePair<'_>) -> Vec<Bar> {
                     replicates.share_interval(width + index, 2 * width, BAR_LEVEL)
                 }),
                 distinguishable: interval_ns.map(|(low, high)| low > 0.0 || high < 0.0),
+                p_adjusted: None,
                 evidence: evidence.of(cause),
             }
         })
@@ -360,6 +389,7 @@ impl SidePair<'_> {
                 log_share: None,
                 log_share_interval: None,
                 distinguishable: None,
+                p_adjusted: None,
                 evidence: self.calls(group),
             })
             .collect()

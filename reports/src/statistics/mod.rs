@@ -4,7 +4,10 @@
 //! the state of one server start and are not replicates.
 
 pub mod bootstrap;
+pub mod fieller;
+pub mod holm;
 pub mod random;
+pub mod rank;
 
 use statrs::distribution::{ContinuousCDF as _, StudentsT};
 
