@@ -6,6 +6,7 @@
 use recording::{Comparison, Estimate, Gate, GateStatus, Probes, Recording, RecordingKind};
 
 use crate::attribution::{self, BAR_LEVEL};
+use crate::findings;
 use crate::gates;
 use crate::join::join;
 use crate::metrics::{
@@ -32,6 +33,7 @@ pub fn analyse_allowing(recording: &mut Recording, allowed: &[String]) {
         recording.gates.clear();
         recording.verdict = None;
         recording.attributions.clear();
+        recording.findings.clear();
         return;
     }
     let mut allowed = allowed.to_vec();
@@ -50,6 +52,7 @@ pub fn analyse_allowing(recording: &mut Recording, allowed: &[String]) {
     } else {
         attribution::all(recording)
     };
+    recording.findings = findings::find(recording);
 }
 
 /// Every metric of every arm against the first one, then the cost of the probes per arm.

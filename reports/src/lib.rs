@@ -16,6 +16,7 @@ pub mod attribution;
 mod clean;
 pub mod csv;
 mod figures;
+pub mod findings;
 pub mod gates;
 pub mod hdr;
 pub mod join;

@@ -5,6 +5,7 @@
 mod attribution;
 mod below;
 mod compare_text;
+mod findings;
 mod fixture;
 mod gates;
 mod join;
