@@ -182,6 +182,9 @@ pub struct Comparison {
     pub method: String,
     /// Pairs.
     pub pairs: u32,
+    /// Requests per second that every arm was asked for, where the rounds are those at equal rate.
+    #[serde(default)]
+    pub rate_rps: Option<f64>,
     /// The same ratio by methods that assume less, for a reader who doubts the first.
     #[serde(default)]
     pub others: Vec<Estimate>,

@@ -49,9 +49,9 @@ pub struct FindingNumber {
 pub enum Confidence {
     /// The pattern fits, other causes do as well.
     Possible,
-    /// The pattern fits and the usual cause is known; the cost was not measured, or is small beside
-    /// the spread.
+    /// The pattern fits and the usual cause is known; something of it was not seen, or the cost was
+    /// not measured.
     Likely,
-    /// What happens and what it costs were both measured.
+    /// What happens was measured, and so was what it costs where it costs CPU time.
     Measured,
 }

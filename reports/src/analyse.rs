@@ -9,8 +9,10 @@ use crate::attribution::{self, BAR_LEVEL};
 use crate::findings;
 use crate::gates;
 use crate::join::join;
+use crate::limiter;
 use crate::metrics::{
-    Metric, PROBES_THROUGHPUT, good_rounds, paired, paired_probes, paired_windows,
+    AA_THROUGHPUT, EQUAL_RATE, Metric, PROBES_THROUGHPUT, equal_rates, good_rounds, paired,
+    paired_at_rate, paired_copies, paired_probes, paired_windows,
 };
 use crate::statistics::bootstrap::median_ratio;
 use crate::statistics::fieller::ratio_of_means;
@@ -32,6 +34,7 @@ pub fn analyse_allowing(recording: &mut Recording, allowed: &[String]) {
         recording.comparisons.clear();
         recording.gates.clear();
         recording.verdict = None;
+        recording.limiters.clear();
         recording.attributions.clear();
         recording.findings.clear();
         return;
@@ -47,6 +50,7 @@ pub fn analyse_allowing(recording: &mut Recording, allowed: &[String]) {
     recording.gates = gates::evaluate(recording, &join(recording), &allowed);
     recording.verdict = verdict(recording);
     let refused = |gate: &Gate| gate.status == GateStatus::Refuse;
+    recording.limiters = limiter::limiters(recording);
     recording.attributions = if recording.gates.iter().any(refused) {
         Vec::new()
     } else {
@@ -72,12 +76,40 @@ fn comparisons(recording: &Recording) -> Vec<Comparison> {
             }));
         }
     }
+    comparisons.extend(at_equal_rates(recording));
+    let (own, copy) = paired_copies(recording);
+    comparisons.extend(paired_ratio(&own, &copy, LEVEL).map(|ratio| Comparison {
+        metric: AA_THROUGHPUT.to_owned(),
+        ..comparison(&first.name, &first.name, &ratio, PAIRED)
+    }));
     comparisons.extend(
         recording
             .arms
             .iter()
             .filter_map(|arm| probes(recording, &arm.name)),
     );
+    comparisons
+}
+
+/// Latency and CPU time of every arm against the first one, all asked for the same rate.
+fn at_equal_rates(recording: &Recording) -> Vec<Comparison> {
+    let Some((first, others)) = recording.arms.split_first() else {
+        return Vec::new();
+    };
+    let mut comparisons = Vec::new();
+    for rate_rps in equal_rates(recording) {
+        for other in others {
+            for metric in [Metric::ServerCpu, Metric::LatencyP50, Metric::LatencyP99] {
+                let names = (first.name.as_str(), other.name.as_str());
+                let (a, b) = paired_at_rate(recording, metric, rate_rps, names);
+                comparisons.extend(paired_ratio(&a, &b, LEVEL).map(|ratio| Comparison {
+                    metric: format!("{EQUAL_RATE}{}", metric.name()),
+                    rate_rps: Some(rate_rps),
+                    ..comparison(&first.name, &other.name, &ratio, PAIRED)
+                }));
+            }
+        }
+    }
     comparisons
 }
 
@@ -88,15 +120,18 @@ fn other_methods(
     (a_name, a): (&str, &[f64]),
     (b_name, b): (&str, &[f64]),
 ) -> Vec<Estimate> {
-    let estimate = |method: &str, ratio: Ratio, level: f64| Estimate {
-        method: method.to_owned(),
-        ratio: ratio.ratio,
-        interval: ratio.interval,
-        level,
+    // Without an interval another ratio is of no use to anybody.
+    let estimate = |method: &str, ratio: Option<Ratio>, level: f64| {
+        let ratio = ratio.filter(|ratio| ratio.interval.is_some())?;
+        Some(Estimate {
+            method: method.to_owned(),
+            ratio: ratio.ratio,
+            interval: ratio.interval,
+            level,
+        })
     };
     let mut others = Vec::new();
-    let fieller = ratio_of_means(a, b, LEVEL);
-    others.extend(fieller.map(|ratio| estimate("fieller", ratio, LEVEL)));
+    others.extend(estimate("fieller", ratio_of_means(a, b, LEVEL), LEVEL));
     // Six or seven pairs reach 95 % and not 99 %.
     let level = if critical_rank_sum(a.len(), LEVEL).is_some() {
         LEVEL
@@ -104,11 +139,11 @@ fn other_methods(
         BAR_LEVEL
     };
     let ranks = hodges_lehmann(a, b, level);
-    others.extend(ranks.map(|ratio| estimate("hodges-lehmann-wilcoxon", ratio, level)));
+    others.extend(estimate("hodges-lehmann-wilcoxon", ranks, level));
     if metric == Metric::Throughput {
         let (a, b) = paired_windows(recording, a_name, b_name);
-        let medians = median_ratio(&a, &b, LEVEL).filter(|ratio| ratio.interval.is_some());
-        others.extend(medians.map(|r| estimate("hierarchical-bootstrap-median", r, LEVEL)));
+        let medians = median_ratio(&a, &b, LEVEL);
+        others.extend(estimate("hierarchical-bootstrap-median", medians, LEVEL));
     }
     others
 }
@@ -148,6 +183,7 @@ fn comparison(a: &str, b: &str, ratio: &Ratio, method: &str) -> Comparison {
         level: LEVEL,
         method: method.to_owned(),
         pairs: ratio.pairs,
+        rate_rps: None,
         others: Vec::new(),
     }
 }

@@ -61,6 +61,12 @@ impl Metric {
 /// The name under which the cost of the probes is compared: throughput with them over without.
 pub const PROBES_THROUGHPUT: &str = "probes_throughput";
 
+/// The name under which the first arm is compared with its copy: the A/A control.
+pub const AA_THROUGHPUT: &str = "aa_throughput";
+
+/// What the name of a metric begins with where every arm was asked for the same rate.
+pub const EQUAL_RATE: &str = "equal_rate_";
+
 /// A quantile in ns, where at least `10 / (1 - q)` values support it (and ten for the lower half).
 pub fn supported_quantile(latency: &LatencyHistogram, quantile: f64) -> Option<f64> {
     if (latency.count as f64) < quantile_support(quantile) {
@@ -149,16 +155,20 @@ pub(crate) fn requests_under_cpu(round: &Round) -> Option<f64> {
     (requests > 0.0).then_some(requests)
 }
 
-/// Values by pair. A pair with a failed round of this arm is left out; of several rounds of one
-/// pair the first counts.
+/// Values of main rounds by pair.
 fn by_pair(recording: &Recording, metric: Metric, arm: &str, probes: Probes) -> BTreeMap<u32, f64> {
+    by_pair_of(recording, metric, |round| is_main(round, arm, probes))
+}
+
+/// Values by pair of the rounds that a test holds for. A pair in which one of them failed is left out;
+/// of several rounds of one pair the first counts.
+fn by_pair_of(
+    recording: &Recording,
+    metric: Metric,
+    test: impl Fn(&Round) -> bool,
+) -> BTreeMap<u32, f64> {
     let mut values = BTreeMap::new();
-    let rounds = || {
-        recording
-            .rounds
-            .iter()
-            .filter(|round| is_main(round, arm, probes))
-    };
+    let rounds = || recording.rounds.iter().filter(|round| test(round));
     for round in rounds() {
         let whole = rounds().all(|other| other.pair != round.pair || is_good(other));
         if let Some(value) = metric.of(round).filter(|_| whole) {
@@ -166,6 +176,48 @@ fn by_pair(recording: &Recording, metric: Metric, arm: &str, probes: Probes) -> 
         }
     }
     values
+}
+
+/// Throughput of the first arm and of its copy, pair by pair.
+pub(crate) fn paired_copies(recording: &Recording) -> (Vec<f64>, Vec<f64>) {
+    let Some(first) = recording.arms.first() else {
+        return (Vec::new(), Vec::new());
+    };
+    let own = by_pair(recording, Metric::Throughput, &first.name, Probes::Off);
+    let copy = by_pair_of(recording, Metric::Throughput, |round| {
+        round.arm == first.name && round.role == RoundRole::Aa
+    });
+    match_pairs(&own, &copy)
+}
+
+/// The rates of the rounds at equal rate, requests per second, rising.
+pub(crate) fn equal_rates(recording: &Recording) -> Vec<f64> {
+    let mut rates: Vec<f64> = recording
+        .rounds
+        .iter()
+        .filter_map(|round| match round.role {
+            RoundRole::EqualRate { rate_rps } => Some(rate_rps),
+            _ => None,
+        })
+        .collect();
+    rates.sort_by(f64::total_cmp);
+    rates.dedup();
+    rates
+}
+
+/// A figure of two arms at the same rate, pair by pair.
+pub(crate) fn paired_at_rate(
+    recording: &Recording,
+    metric: Metric,
+    rate_rps: f64,
+    (a, b): (&str, &str),
+) -> (Vec<f64>, Vec<f64>) {
+    let of = |arm: &str| {
+        by_pair_of(recording, metric, |round| {
+            round.arm == arm && round.role == RoundRole::EqualRate { rate_rps }
+        })
+    };
+    match_pairs(&of(a), &of(b))
 }
 
 /// Whether a round is one of those that headline, tables and attribution are made from.

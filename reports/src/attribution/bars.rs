@@ -487,8 +487,8 @@ fn term_id(term: Term) -> &'static str {
 
 fn title(cause: Cause) -> String {
     match cause {
-        Cause::Count(group) => format!("{}: number of calls", group.title()),
-        Cause::Unit(group) => format!("{}: cost of a call", group.title()),
+        Cause::Count(group) => format!("{}: calls", group.title()),
+        Cause::Unit(group) => format!("{}: cost per call", group.title()),
         Cause::Cpus => "number of CPUs".to_owned(),
         Cause::Idle(label) => label.title().to_owned(),
         Cause::Demand(term) => match term {
@@ -498,7 +498,7 @@ fn title(cause: Cause) -> String {
             Term::Faults => "page faults (estimate)",
             Term::Irq => "interrupts",
             Term::OutsideCalls => "outside of calls",
-            Term::Probes => "effect of the probes beyond their cost",
+            Term::Probes => "effect of probes beyond their cost",
             Term::Softirq => "soft interrupts (network stack)",
             Term::Unexplained => "unexplained",
             Term::User => "user code",

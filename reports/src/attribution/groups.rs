@@ -112,7 +112,7 @@ impl CallGroup {
             Self::Accept => "accept",
             Self::Close => "close",
             Self::CloseFile => "close files",
-            Self::Control => "socket and descriptor state",
+            Self::Control => "socket options",
             Self::Futex => "futex",
             Self::Memory => "memory",
             Self::Open => "open",

@@ -88,6 +88,9 @@ fn finding(facts: &Facts<'_>, rule: &Rule, server: Server, found: Found) -> Find
         confidence = confidence.min(Confidence::Likely);
         caveats.push("the cost is wall time inside the calls".to_owned());
     }
+    if found.cost_ns.is_none() && !found.calls.is_empty() {
+        confidence = confidence.min(Confidence::Likely);
+    }
     if !facts.is_solid() {
         confidence = Confidence::Possible;
         caveats.push("few requests, or events were lost".to_owned());

@@ -424,7 +424,9 @@ fn findings_keep_within_their_evidence() {
     };
     let mut counted = server();
     at(Detail::Counts, &mut counted);
-    assert_eq!(of(&counted).cost_ns_per_request, None);
+    let finding = of(&counted);
+    assert_eq!(finding.cost_ns_per_request, None);
+    assert_eq!(finding.confidence, Confidence::Likely);
 
     let mut timed = server();
     at(Detail::Times, &mut timed);

@@ -121,8 +121,22 @@ pub(crate) fn unsteady(recording: &mut Recording, arm: &str, factor: f64) {
             1.0 / factor
         };
         let scaled = |count: u64| whole(count as f64 * factor);
-        let ledger = &mut round.load.as_mut().unwrap().ledger;
-        (ledger.ok, ledger.sent) = (scaled(ledger.ok), scaled(ledger.sent));
+        let load = round.load.as_mut().unwrap();
+        load.ledger.ok = scaled(load.ledger.ok);
+        load.ledger.sent = scaled(load.ledger.sent);
+        let mut latency = LatencyHistogram::recorder();
+        for value in load
+            .latency
+            .as_ref()
+            .unwrap()
+            .to_hdr()
+            .unwrap()
+            .iter_recorded()
+        {
+            let ns = whole(value.value_iterated_to() as f64 / factor);
+            latency.record_n(ns, value.count_at_value()).unwrap();
+        }
+        load.latency = LatencyHistogram::from_hdr(&latency);
         let cpu = round.server_cpu.as_mut().unwrap();
         cpu.total_ns = scaled(cpu.total_ns);
     }
@@ -307,7 +321,9 @@ fn round(server: &Server, order: u32, pair: u32, probes: Probes, factor: f64) ->
 
 fn load(server: &Server, window: Window, ok: u64, speed: f64) -> Load {
     let mut recorder = LatencyHistogram::recorder();
-    let median = server.p50_ns as f64 / speed;
+    // No more requests in flight than connections.
+    let room = 64.0 * WINDOW_NS as f64 / ok as f64;
+    let median = (server.p50_ns as f64 / speed).min(room);
     for step in 0..2000_u32 {
         // A plausible shape: half below the median, a tail of three times the median.
         let place = f64::from(step) / 2000.0;

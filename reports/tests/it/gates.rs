@@ -32,13 +32,18 @@ fn usual_comparison_passes() {
         statuses,
         [
             ("G1", GateStatus::Ok),
+            ("G2", GateStatus::Ok),
+            ("G3", GateStatus::Ok),
             ("G4", GateStatus::Ok),
             ("G5", GateStatus::Ok),
             ("G6", GateStatus::Ok),
+            ("G7", GateStatus::Ok),
+            ("G8", GateStatus::NotMeasured),
             ("G9", GateStatus::Ok),
             ("G10", GateStatus::NotMeasured),
             ("G11", GateStatus::Ok),
             ("G12", GateStatus::Ok),
+            ("G13", GateStatus::NotMeasured),
             ("G14", GateStatus::Warn),
         ]
     );

@@ -19,3 +19,4 @@ mod tools;
 mod transport;
 mod truth;
 mod verdict;
+mod why;

@@ -120,6 +120,9 @@ pub(crate) fn known(truths: &[Truth], pairs: u32) -> Recording {
         .iter()
         .map(|truth| Server {
             name: truth.name,
+            rps: truth.rps(Probes::Off),
+            // Less than Little's law allows 64 connections.
+            p50_ns: whole(0.8 * 64e9 / truth.rps(Probes::Off)),
             ..nginx()
         })
         .collect();
