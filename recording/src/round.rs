@@ -96,7 +96,7 @@ pub struct MachineCpu {
 /// Responses by the server's own count, beside what the client saw over the same span.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ServerCount {
-    /// Where the count comes from ("counter of testserver", "stub_status", "access log").
+    /// Where the count comes from (a counter of its own, its status page, its access log).
     pub source: String,
     /// Responses by the server's count.
     pub responses: u64,

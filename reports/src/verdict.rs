@@ -117,13 +117,12 @@ pub fn pair_verdicts(recording: &Recording) -> Vec<PairVerdict> {
                 .iter()
                 .any(|arm| saturation(recording, &arm.name) == Saturation::Client);
             let by_cpu = compared(recording, Metric::ServerCpu, &first.name, &other.name);
-            let (metric, comparison) = match by_cpu.filter(|_| limited) {
-                Some(comparison) => (Metric::ServerCpu, Some(comparison)),
-                None => {
-                    let throughput = Metric::Throughput;
-                    let row = compared(recording, throughput, &first.name, &other.name);
-                    (throughput, row)
-                }
+            let (metric, comparison) = if limited && by_cpu.is_some() {
+                (Metric::ServerCpu, by_cpu)
+            } else {
+                let throughput = Metric::Throughput;
+                let row = compared(recording, throughput, &first.name, &other.name);
+                (throughput, row)
             };
             match comparison {
                 Some(comparison) => {

@@ -119,6 +119,10 @@ pub(crate) struct CompareArgs {
     /// How much is probed in the rounds that explain.
     #[arg(long, value_enum, default_value_t = DetailArg::Times, value_name = "DETAIL")]
     pub(crate) detail: DetailArg,
+    /// Print the throughput that each server would have without this cause: a part of its CPU time (user,
+    /// send, softirq), an idle label (idle.blocked) or a finding (file-opened-per-request).
+    #[arg(long, value_name = "CAUSE")]
+    pub(crate) without: Vec<String>,
     /// Compare although this gate refuses; every report says so.
     #[arg(long, value_name = "GATE")]
     pub(crate) allow_mismatch: Vec<String>,
@@ -349,6 +353,13 @@ pub(crate) struct ReportArgs {
     /// Recordings.
     #[arg(required = true, value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
+    /// Print the throughput that each server would have without this cause: a part of its CPU time (user,
+    /// send, softirq), an idle label (idle.blocked) or a finding (file-opened-per-request).
+    #[arg(long, value_name = "CAUSE")]
+    pub(crate) without: Vec<String>,
+    /// Explain each server against itself in this recording of the past.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) against: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
 }

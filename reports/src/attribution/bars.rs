@@ -298,21 +298,21 @@ impl SidePair<'_> {
         };
         match cause {
             Cause::Count(group) | Cause::Unit(group) => {
-                let (demand_a_ns, demand_b_ns) = demand(Term::Calls(group));
+                let (of_a, of_b) = demand(Term::Calls(group));
                 let calls = self.calls(group);
                 let unit = |ns: Option<f64>, n: Option<f64>| {
                     ns.zip(n).filter(|(_, n)| *n > 0.0).map(|(ns, n)| ns / n)
                 };
                 Evidence {
-                    t_a_ns: unit(demand_a_ns, calls.n_a),
-                    t_b_ns: unit(demand_b_ns, calls.n_b),
-                    demand_a_ns,
-                    demand_b_ns,
+                    t_a_ns: unit(of_a, calls.n_a),
+                    t_b_ns: unit(of_b, calls.n_b),
+                    demand_a_ns: of_a,
+                    demand_b_ns: of_b,
                     ..calls
                 }
             }
             Cause::Demand(term) => {
-                let (demand_a_ns, demand_b_ns) = demand(term);
+                let (of_a, of_b) = demand(term);
                 let faults = |sides| {
                     mean(sides, |side: &Side| side.faults.unwrap_or(0.0))
                         .filter(|_| term == Term::Faults)
@@ -320,8 +320,8 @@ impl SidePair<'_> {
                 Evidence {
                     n_a: faults(self.a),
                     n_b: faults(self.b),
-                    demand_a_ns,
-                    demand_b_ns,
+                    demand_a_ns: of_a,
+                    demand_b_ns: of_b,
                     ..Evidence::default()
                 }
             }

@@ -7,9 +7,11 @@
 mod bars;
 mod groups;
 mod identity;
+mod past;
 mod side;
 
 pub use groups::CallGroup;
+pub use past::add_past;
 
 use std::collections::BTreeMap;
 

@@ -141,16 +141,16 @@ impl Side {
         }
         let calls = probed.calls();
         let entry = calls * cost.entry_exit_ns;
-        let probes = calls * cost.probe_ns;
+        let own_ns = calls * cost.probe_ns;
         if cost.calibrated {
             self.terms.insert(Term::EntryExit, entry);
-            self.receipt.probes_ns = Some(probes);
+            self.receipt.probes_ns = Some(own_ns);
         }
         self.terms.insert(
             Term::OutsideCalls,
-            probed.demand_ns - inside - entry - probes,
+            probed.demand_ns - inside - entry - own_ns,
         );
-        self.close(probed, probes);
+        self.close(probed, own_ns);
         self.idle
             .insert(IdleCause::Unlabelled, 1.0 - self.utilisation());
     }
@@ -174,7 +174,7 @@ impl Side {
             }
         }
         let calls = probed.calls();
-        let probes = calls * cost.probe_ns + switches;
+        let own_ns = calls * cost.probe_ns + switches;
         let faults = threads.page_fault_ns_estimate.map(per);
         let overhead = calls * (cost.entry_exit_ns + cost.probe_ns - cost.inside_ns);
         let user = per(threads.user_ns) - faults.unwrap_or(0.0) - overhead;
@@ -185,7 +185,7 @@ impl Side {
         if cost.calibrated {
             self.terms
                 .insert(Term::EntryExit, calls * cost.entry_exit_ns);
-            self.receipt.probes_ns = Some(probes);
+            self.receipt.probes_ns = Some(own_ns);
         }
         self.terms.insert(Term::Irq, per(threads.irq_ns));
         self.terms.insert(Term::Softirq, per(threads.softirq_ns));
@@ -199,7 +199,7 @@ impl Side {
         self.terms.insert(Term::Unexplained, unexplained);
         self.receipt.cpu_disagreement = Some(per(threads.on_cpu_ns()) / probed.demand_ns - 1.0);
         self.receipt.unexplained_share = Some(unexplained / probed.demand_ns);
-        self.close(probed, probes);
+        self.close(probed, own_ns);
         self.label_idle(probed, threads);
         Some(())
     }
@@ -230,7 +230,9 @@ impl Side {
         labels.insert(IdleCause::Unlabelled, missing);
         let factor = unused / (1.0 - used);
         if (0.5..=2.0).contains(&factor) {
-            labels.values_mut().for_each(|share| *share *= factor);
+            for share in labels.values_mut() {
+                *share *= factor;
+            }
         }
         labels.remove(&IdleCause::Unlabelled);
         let labelled: f64 = labels.values().sum();

@@ -71,10 +71,10 @@ pub(super) const RULES: [Rule; 3] = [
 
 fn one_event(facts: &Facts<'_>) -> Option<Found> {
     let wakes = facts.wakes()?;
-    let events = wakes.events / wakes.wakes;
+    let events = wakes.events / wakes.count;
     let many = facts.connections() >= MANY_CONNECTIONS;
-    let full = wakes.full / wakes.wakes;
-    (many && wakes.wakes >= HALF && events <= ONE).then(|| Found {
+    let full = wakes.full / wakes.count;
+    (many && wakes.count >= HALF && events <= ONE).then(|| Found {
         title: format!(
             "{} events per wake with {} connections",
             rate(events),
@@ -82,7 +82,7 @@ fn one_event(facts: &Facts<'_>) -> Option<Found> {
         ),
         numbers: vec![
             number("events per wake", events, ONE),
-            number("wakes per request", wakes.wakes, HALF),
+            number("wakes per request", wakes.count, HALF),
             number("connections", facts.connections(), MANY_CONNECTIONS),
             detail("share of wakes that filled the room for events", full, ""),
         ],

@@ -136,18 +136,18 @@ impl<'a> Facts<'a> {
     pub(super) fn wakes(&self) -> Option<Wakes> {
         let mut sum = Wakes::default();
         for row in self.profiles().flat_map(|profile| &profile.waits) {
-            sum.wakes += row.wakes as f64 / self.requests;
+            sum.count += row.wakes as f64 / self.requests;
             sum.events += row.events as f64 / self.requests;
             sum.full += row.truncated.unwrap_or(0) as f64 / self.requests;
         }
-        (sum.wakes > 0.0).then_some(sum)
+        (sum.count > 0.0).then_some(sum)
     }
 }
 
 /// What waiting calls returned, per request.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Wakes {
-    pub(super) wakes: f64,
+    pub(super) count: f64,
     pub(super) events: f64,
     /// Wakes with as many events as the program had room for.
     pub(super) full: f64,

@@ -1,9 +1,12 @@
 //! Gates on the machine: other work on the server's CPUs, and tracers of others.
 
+use std::fmt::Write as _;
+
 use recording::{Gate, MachineCpu, Probes, Recording, Round};
 
 use super::Finding;
 use crate::figures::{counted, percent};
+use crate::layout::WRITES;
 use crate::metrics::good_rounds;
 
 /// G9: other tasks and the hypervisor on the server's CPUs; where that was not read, the load average
@@ -38,7 +41,8 @@ fn judge_foreign(recording: &Recording, shares: &[(&str, f64)]) -> Finding {
         .filter(|round| round.excluded.is_some())
         .count();
     if left_out > 0 {
-        value.push_str(&format!("; {} left out", counted(left_out, "round")));
+        let left_out = counted(left_out, "round");
+        write!(value, "; {left_out} left out").expect(WRITES);
     }
     if shares.iter().all(|(_, share)| *share <= FOREIGN_SHARE) {
         Finding::ok(value)

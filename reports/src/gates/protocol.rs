@@ -1,11 +1,13 @@
 //! Gates on what client and server spoke: TLS and HTTP have to be the same for every arm.
 
 use std::collections::BTreeSet;
+use std::fmt::Write as _;
 
 use recording::{Gate, Load, Probes, Recording, TlsReport};
 
 use super::Finding;
 use crate::figures::{counted, percent};
+use crate::layout::WRITES;
 use crate::metrics::good_rounds;
 
 /// G2: the same version, cipher suite, group, certificate key, ALPN and share of resumed sessions.
@@ -87,7 +89,7 @@ fn resumed(reports: &[&TlsReport]) -> f64 {
 
 /// G3: the same version of HTTP, with as many requests in flight on as many connections.
 pub(super) fn protocol(recording: &Recording) -> Gate {
-    let arms = by_arm(recording, |load| Some(load));
+    let arms = by_arm(recording, Some);
     let finding = match arms {
         None => Finding::not_measured("no good round of every arm", ""),
         Some(arms) => {
@@ -127,12 +129,12 @@ fn shapes(loads: &[&Load]) -> String {
                 counted(load.plan.connections as usize, "connection")
             );
             match &load.http2 {
-                Some(http2) => words.push_str(&format!(
-                    ", {}",
-                    counted(http2.streams_max as usize, "stream")
-                )),
+                Some(http2) => {
+                    let streams = counted(http2.streams_max as usize, "stream");
+                    write!(words, ", {streams}").expect(WRITES);
+                }
                 None if load.plan.depth > 1 => {
-                    words.push_str(&format!(", {} pipelined", load.plan.depth));
+                    write!(words, ", {} pipelined", load.plan.depth).expect(WRITES);
                 }
                 None => {}
             }

@@ -1,11 +1,14 @@
 //! The gate on the client, and who was busy: a comparison at saturation is one of servers only where
 //! the servers are saturated.
 
+use std::fmt::Write as _;
+
 use recording::{Gate, Probes, Recording, Round, RoundRole};
 
 use super::{CLIENT_SATURATED, Finding, SERVER_SATURATED, machine_busy};
 use crate::attribution;
 use crate::figures::percent;
+use crate::layout::WRITES;
 use crate::metrics::{Metric, good_rounds, is_good};
 
 /// Who limits an arm, as far as the client and the CPUs of the server tell.
@@ -120,13 +123,13 @@ fn describe(recording: &Recording, arm: &str) -> String {
         share(client_busy(recording, arm))
     );
     if let Some(waiting) = waiting_share(recording, arm) {
-        text.push_str(&format!(", waiting {}", percent(waiting)));
+        write!(text, ", waiting {}", percent(waiting)).expect(WRITES);
     }
     if let Some(gain) = gain_of_more_connections(recording, arm) {
-        text.push_str(&format!(", {} with more connections", percent(gain)));
+        write!(text, ", {} with more connections", percent(gain)).expect(WRITES);
     }
     if let Some(share) = ceiling_share(recording, arm) {
-        text.push_str(&format!(", {} of the ceiling", percent(share)));
+        write!(text, ", {} of the ceiling", percent(share)).expect(WRITES);
     }
     text
 }

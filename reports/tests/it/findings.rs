@@ -192,7 +192,7 @@ fn one_event_per_wake() {
     assert_eq!(found(&find(&few), id), None);
 }
 
-/// One epoll_ctl per request; not one per hundred.
+/// One `epoll_ctl` per request; not one per hundred.
 #[test]
 fn epoll_ctl_per_request() {
     let server = |count| with(vec![call("epoll_ctl", None, count)]);

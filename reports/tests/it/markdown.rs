@@ -7,6 +7,7 @@ use crate::fixture::{comparison, h2o, load_recording, nginx, profile, profile_re
 
 /// The comparison for a pull request.
 #[test]
+#[expect(clippy::too_many_lines, reason = "the report as a whole")]
 fn compare_layout() {
     let mut recording = comparison(&[nginx(), h2o()], 8);
     analyse(&mut recording);

@@ -28,7 +28,7 @@ pub(crate) struct Truth {
 }
 
 /// One call of a server.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct TrueCall {
     pub(crate) name: &'static str,
     pub(crate) on: Option<CallObject>,

@@ -130,7 +130,7 @@ fn markdown_has_the_findings() {
 fn predictions_meet_the_server_without_the_cause() {
     let recording = opening(8);
     let measured = |truth: &Truth| {
-        let recording = known(&[truth.clone()], 8);
+        let recording = known(std::slice::from_ref(truth), 8);
         let predictions = without(&recording, "probes").unwrap();
         predictions[0].throughput_rps
     };

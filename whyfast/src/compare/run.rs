@@ -70,6 +70,7 @@ pub(crate) fn compare(args: &CompareArgs) -> anyhow::Result<u8> {
     } else {
         run_rounds(&mut stage, &prepared, &mut recording);
         reports::analyse_allowing(&mut recording, &args.allow_mismatch);
+        predict(&mut recording, &args.without);
     }
     drop(workspace);
     drop(guard);
@@ -244,6 +245,19 @@ fn hopeless(recording: &Recording) -> Option<String> {
             .as_ref()
             .map(|why| format!("{} failed twice in a row: {why}", arm.name))
     })
+}
+
+/// Predicts what was asked for. A cause that there is not is no reason to lose the measurement.
+fn predict(recording: &mut Recording, causes: &[String]) {
+    for cause in causes {
+        match reports::predict::without(recording, cause) {
+            Ok(predictions) => recording.predictions.extend(predictions),
+            Err(error) => recording.warnings.push(Warning {
+                code: "unknown_cause".into(),
+                text: format!("--without {cause}: {error}"),
+            }),
+        }
+    }
 }
 
 /// Writes what was asked for and decides the exit code.
