@@ -10,26 +10,21 @@ use crate::metrics::good_rounds;
 /// more of them than connections times depth. The time between a response and the next request on
 /// its connection is the client's, so that there can be fewer.
 pub(super) fn littles_law(recording: &Recording) -> Gate {
-    let arms: Option<Vec<(&str, f64)>> = recording
+    let arms: Option<Vec<(&str, InFlight)>> = recording
         .arms
         .iter()
-        .map(|arm| {
-            let shares = [Probes::Off, Probes::On]
-                .into_iter()
-                .flat_map(|probes| good_rounds(recording, &arm.name, probes))
-                .filter_map(|round| in_flight_share(round.load.as_ref()?));
-            Some((arm.name.as_str(), shares.reduce(f64::max)?))
-        })
+        .map(|arm| Some((arm.name.as_str(), InFlight::of(recording, &arm.name)?)))
         .collect();
     let finding = match arms.filter(|arms| !arms.is_empty()) {
         None => Finding::not_measured("no latency of every arm", ""),
         Some(arms) => {
             let parts: Vec<String> = arms
                 .iter()
-                .map(|(arm, share)| format!("{arm} {}", percent(*share)))
+                .map(|(arm, sum)| format!("{arm} {}", percent(sum.share())))
                 .collect();
             let value = format!("{} of connections times depth", parts.join(", "));
-            if arms.iter().all(|(_, share)| *share <= 1.0 + LITTLE) {
+            let possible = |sum: &InFlight| sum.share() <= 1.0 + LITTLE + sum.edges();
+            if arms.iter().all(|(_, sum)| possible(sum)) {
                 Finding::ok(value)
             } else {
                 Finding::refuse(
@@ -43,22 +38,60 @@ pub(super) fn littles_law(recording: &Recording) -> Gate {
     finding.gate(
         "G7",
         "Little's law",
-        "throughput times mean latency at most 5% above the requests that can be in flight",
+        "throughput times mean latency at most 5% above the requests that can be in flight, and what \
+         the longest latency can bring over the edge of a window",
     )
 }
 
-/// Requests in flight by Little's law as a share of those that can be. An open loop measures latency
-/// from when a request was due, so waiting outside of connections is in it: no such limit.
-fn in_flight_share(load: &Load) -> Option<f64> {
-    let measures = load.measures.as_deref();
-    if measures.is_some_and(|measures| measures.schedule.is_some()) {
-        return None;
+/// Requests in flight over the rounds of an arm.
+#[derive(Default)]
+struct InFlight {
+    /// Latencies of all requests, s.
+    latency_s: f64,
+    /// Connections times depth times window, s.
+    room_s: f64,
+    /// The longest latency of each round times connections and depth, s: requests that were in flight
+    /// when a window opened bring time from before it.
+    edge_s: f64,
+}
+
+impl InFlight {
+    /// `None` without a closed loop. In an open one latency begins when a request was due, so that
+    /// waiting outside of connections is in it, and there is no such limit.
+    fn of(recording: &Recording, arm: &str) -> Option<Self> {
+        let mut sum = Self::default();
+        for load in [Probes::Off, Probes::On]
+            .into_iter()
+            .flat_map(|probes| good_rounds(recording, arm, probes))
+            .filter_map(|round| round.load.as_ref())
+        {
+            sum.add(load);
+        }
+        (sum.room_s > 0.0).then_some(sum)
     }
-    let mean_s = load.latency.as_ref()?.to_hdr().ok()?.mean() / 1e9;
-    let live = measures.and_then(|measures| measures.live_connections);
-    let room = live.unwrap_or(f64::from(load.plan.connections)) * f64::from(load.plan.depth);
-    let seconds = load.window.seconds();
-    (seconds > 0.0 && room > 0.0).then(|| load.ledger.ok as f64 / seconds * mean_s / room)
+
+    fn add(&mut self, load: &Load) {
+        let measures = load.measures.as_deref();
+        if measures.is_some_and(|measures| measures.schedule.is_some()) {
+            return;
+        }
+        let Some(latency) = load.latency.as_ref().and_then(|l| l.to_hdr().ok()) else {
+            return;
+        };
+        let live = measures.and_then(|measures| measures.live_connections);
+        let room = live.unwrap_or(f64::from(load.plan.connections)) * f64::from(load.plan.depth);
+        self.latency_s += load.ledger.ok as f64 * latency.mean() / 1e9;
+        self.room_s += room * load.window.seconds();
+        self.edge_s += room * latency.max() as f64 / 1e9;
+    }
+
+    fn share(&self) -> f64 {
+        self.latency_s / self.room_s
+    }
+
+    fn edges(&self) -> f64 {
+        self.edge_s / self.room_s
+    }
 }
 
 /// G8: what the server says it answered is what the client saw.
