@@ -7,6 +7,7 @@
 mod bars;
 mod groups;
 mod identity;
+mod names;
 mod past;
 mod side;
 
