@@ -45,6 +45,10 @@ pub(super) fn littles_law(recording: &Recording) -> Gate {
 
 /// Requests in flight over the rounds of an arm.
 #[derive(Default)]
+#[expect(
+    clippy::struct_field_names,
+    reason = "the unit ends each name, as everywhere"
+)]
 struct InFlight {
     /// Latencies of all requests, s.
     latency_s: f64,

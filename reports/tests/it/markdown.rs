@@ -103,7 +103,7 @@ fn compare_layout() {
     | G4 keep-alive parity | ok | nginx\: 2,117,974 requests, no connection closed; h2o\: 1,573,453 requests, no connection closed | requests per connection within 5%, or more than 1000 on both | - |
     | G5 errors | ok | nginx 0 (0%), h2o 0 (0%) | at most 0.01% of requests fail | - |
     | G6 client saturation | ok | nginx\: server 98%, client 58%; h2o\: server 97%, client 58% | server CPUs at least 97% busy; else the busiest client thread below 90%, and below 5% waiting or no 3% more with half as many connections more | - |
-    | G7 Little's law | ok | nginx 102%, h2o 103% of connections times depth | throughput times mean latency at most 5% above the requests that can be in flight | - |
+    | G7 Little's law | ok | nginx 102%, h2o 103% of connections times depth | throughput times mean latency at most 5% above the requests that can be in flight, and what the longest latency can bring over the edge of a window | - |
     | G8 server and client count | not measured | not every server counts its responses | responses by server and client within 0.1% and those in flight | give the server a counter (nginx\: stub\_status; haproxy\: stats; caddy\: metrics) |
     | G9 quiet machine | ok | load average 0.12 at the start, 2 CPUs | other work at most 1% of the server's CPUs; unknown, load average at most half of the CPUs and 0.5 more | - |
     | G10 A/A control | not measured | no A/A rounds were run\: the verdict is indicative | the 99% interval of A/A contains 1, its half-width at most twice the margin | - |
