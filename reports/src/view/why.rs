@@ -1,14 +1,12 @@
 //! Why: the bars of an attribution as a table, the receipt under it, and the findings.
 
-use std::fmt::Write as _;
-
 use recording::{Attribution, Bar, BarKind, Confidence, Finding, Prediction, Recording};
 
 use super::judgement::hidden_by_loss;
 use super::{ABSENT, Line, Table, name, or_absent, sentence};
 use crate::clean::{clean, clean_to};
-use crate::figures::{counted, micros, per_request, percent, rate};
-use crate::layout::{Tone, WRITES};
+use crate::figures::{counted, date, micros, per_request, percent, rate};
+use crate::layout::Tone;
 
 /// The waterfall from one arm's time per request to another's.
 pub(crate) struct Waterfall {
@@ -89,20 +87,19 @@ fn cut_figures(table: &mut Table, width: usize) {
 
 /// `WHY  +4.93 us per request from nginx (7.19) to h2o (12.1)`.
 fn heading(attribution: &Attribution) -> String {
+    let past = attribution
+        .baseline_unix_ns
+        .map_or(String::new(), |created| format!(" of {}", date(created)));
     let mut text = format!(
-        "WHY  {} us per request from {} ({}) to {} ({})",
+        "WHY  {} us per request from {}{past} ({}) to {} ({})",
         signed(attribution.delta_ns),
         name(&attribution.a),
         micros(attribution.a_ns),
         name(&attribution.b),
         micros(attribution.b_ns)
     );
-    if let Some(created) = attribution.baseline_unix_ns {
-        let day = crate::figures::date(created);
-        write!(text, ", the first of {day}, rounds without partners").expect(WRITES);
-    }
     if !attribution.established {
-        text.push_str("; the difference is not established, so no shares");
+        text.push_str("; not established, so no shares");
     }
     text
 }
@@ -242,11 +239,14 @@ fn drawn(ns: f64, longest_ns: f64) -> String {
 /// How far the bars can be believed, and what has none.
 fn notes(attribution: &Attribution) -> Vec<Line> {
     let receipt = &attribution.receipt;
-    let mut parts = vec![format!(
-        "{}, bars add up within {:.0e}",
-        counted(attribution.pairs as usize, "pair"),
-        receipt.sum_error.abs().max(f64::EPSILON)
-    )];
+    let rounds = if attribution.paired {
+        counted(attribution.pairs as usize, "pair")
+    } else {
+        let rounds = counted(attribution.pairs as usize, "round");
+        format!("at least {rounds} each, without partners")
+    };
+    let error = receipt.sum_error.abs().max(f64::EPSILON);
+    let mut parts = vec![format!("{rounds}, bars add up within {error:.0e}")];
     if let Some(disagreement) = receipt.cpu_disagreement {
         parts.push(format!(
             "probes saw {} of the kernel's CPU time",
@@ -265,6 +265,12 @@ fn notes(attribution: &Attribution) -> Vec<Line> {
     }
     parts.push(format!("lost {}", receipt.lost));
     let mut lines = vec![Line::new("receipt", parts.join("; "))];
+    let unseen = receipt.unexplained_share.unwrap_or(0.0);
+    if unseen.abs() > UNEXPLAINED {
+        let text = "the probes and the kernel's clock disagree: other work on the machine, a hypervisor \
+                    that takes CPUs away; read the bars with that in mind";
+        lines.push(Line::toned("", text, Tone::Caution));
+    }
     lines.extend(missing(attribution));
     lines
 }
@@ -397,6 +403,8 @@ fn prediction_text(prediction: &Prediction) -> String {
 
 /// Columns of the longest bar.
 const BAR_COLUMNS: f64 = 14.0;
+/// Share of the CPU time that may be unexplained without a word.
+const UNEXPLAINED: f64 = 0.1;
 /// Columns that the figures behind a cause have at least.
 const FIGURE_COLUMNS: usize = 12;
 /// Share of the sum of all bars below which one has no row of its own.

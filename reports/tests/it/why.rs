@@ -1,6 +1,7 @@
 //! Why, as it is printed: the waterfall, its receipt, findings and predictions.
 
 use recording::{CallObject, Recording};
+use reports::attribution::add_past;
 use reports::predict::{PredictError, without};
 use reports::{Footer, Style, analyse, markdown, text};
 
@@ -89,7 +90,7 @@ fn no_shares_without_a_difference() {
     let mut equal = known(&[plain("a"), plain("b")], 8);
     analyse(&mut equal);
     let text = rendered(&equal);
-    assert!(text.contains("the difference is not established, so no shares"));
+    assert!(text.contains("not established, so no shares"));
     let table = between(&text, "WHY", "receipt").replacen("95% CI", "", 1);
     let shares = table.replace("% of the CPUs", "").replace("% ->", "");
     assert!(!shares.contains('%'), "{text}");
@@ -100,6 +101,35 @@ fn no_shares_without_a_difference() {
     }
     analyse(&mut equal);
     assert!(!rendered(&equal).contains("WHY"));
+}
+
+/// An arm against its past has the day of that run, and what else has changed is a warning.
+#[test]
+fn the_past_is_dated() {
+    let mut past = known(&[plain("nginx")], 8);
+    past.created_unix_ns -= 86_400_000_000_000;
+    past.host.kernel = "6.12.0".to_owned();
+    let mut recording = opening(8);
+    assert_eq!(add_past(&mut recording, &past), 1);
+    let text = rendered(&recording);
+    assert!(text.contains("from nginx of 2023-11-13 ("), "{text}");
+    assert!(text.contains("kernel 6.12.0|6.18.0"), "{text}");
+    assert_eq!(add_past(&mut recording, &known(&[plain("other")], 8)), 0);
+}
+
+/// Much that was not seen is said in words.
+#[test]
+fn much_unexplained_is_a_caution() {
+    let unseen = |unseen_ns| {
+        let truth = Truth {
+            unseen_ns,
+            ..plain("b")
+        };
+        let mut recording = known(&[plain("a"), truth], 8);
+        analyse(&mut recording);
+        rendered(&recording).contains("the probes and the kernel's clock disagree")
+    };
+    assert!(unseen(3_000.0) && !unseen(200.0));
 }
 
 /// A refusal explains nothing.

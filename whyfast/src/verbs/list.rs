@@ -1,4 +1,4 @@
-//! `whyfast list`: recipes, scenarios and styles of the built-in server.
+//! `whyfast list`: recipes, styles of the built-in server, scenarios and findings.
 
 use std::fmt::Write as _;
 
@@ -51,6 +51,10 @@ pub(crate) fn list() -> anyhow::Result<u8> {
     for name in plan::scenario_names() {
         let (_, scenario) = plan::scenario(name)?;
         writeln!(text, "  {name:<22} {}", scenario.summary)?;
+    }
+    text.push_str("\nfindings (rules over what was counted and timed)\n");
+    for (id, about) in reports::findings::rules() {
+        writeln!(text, "  {id:<27} {about}")?;
     }
     Output::Stdout.write(&text)?;
     Ok(exit_code::DONE)
