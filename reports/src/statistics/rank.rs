@@ -20,6 +20,7 @@ pub fn hodges_lehmann(a: &[f64], b: &[f64], level: f64) -> Option<Ratio> {
         averages.extend(pairs.map(|right| f64::midpoint(*left, *right)));
     }
     let center = median(&mut averages)?;
+    averages.sort_unstable_by(f64::total_cmp);
     let interval = critical_rank_sum(differences.len(), level).map(|rank| {
         let last = averages.len() - 1;
         (averages[rank].exp(), averages[last - rank].exp())
