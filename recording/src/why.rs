@@ -63,6 +63,13 @@ pub struct Bar {
     pub delta_ns: Option<f64>,
     /// Interval of `delta_ns`; `null` with too few pairs of rounds.
     pub interval_ns: Option<(f64, f64)>,
+    /// CPU time per request that it adds to `b` over `a`, ns; `null` for idle time and for the number of
+    /// CPUs.
+    #[serde(default)]
+    pub demand_delta_ns: Option<f64>,
+    /// Interval of `demand_delta_ns`; `null` with too few pairs of rounds.
+    #[serde(default)]
+    pub demand_interval_ns: Option<(f64, f64)>,
     /// Its part of `log_ratio`, by the logarithmic mean.
     pub log_part: Option<f64>,
     /// Its share of `log_ratio`; `null` where the ratio is not established.

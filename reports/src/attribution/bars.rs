@@ -117,11 +117,12 @@ struct Bars<'a> {
     replicates: Option<&'a Replicates>,
 }
 
-/// One row of a replicate: times, then logs, then the sum of the logs.
+/// One row of a replicate: times, then logs, then the sum of the logs, then CPU times.
 fn lay_out(parts: &[Part], figures: &mut Vec<f64>) {
     figures.extend(parts.iter().map(|part| part.delta_ns));
     figures.extend(parts.iter().map(|part| part.log_part));
     figures.push(parts.iter().map(|part| part.log_part).sum());
+    figures.extend(parts.iter().map(|part| part.demand_ns));
 }
 
 #[expect(
@@ -136,11 +137,13 @@ fn mean_parts<'a>(rows: impl Iterator<Item = &'a [Part]>, width: usize) -> Vec<P
         for (sum, part) in sums.iter_mut().zip(row) {
             sum.delta_ns += part.delta_ns;
             sum.log_part += part.log_part;
+            sum.demand_ns += part.demand_ns;
         }
     }
     for sum in &mut sums {
         sum.delta_ns /= count;
         sum.log_part /= count;
+        sum.demand_ns /= count;
     }
     sums
 }
@@ -258,6 +261,11 @@ fn bars(found: &Bars<'_>, evidence: &SidePair<'_>) -> Vec<Bar> {
                 title: title(cause),
                 delta_ns: Some(part.delta_ns),
                 interval_ns,
+                demand_delta_ns: of_demand(cause).then_some(part.demand_ns),
+                demand_interval_ns: found
+                    .replicates
+                    .filter(|_| of_demand(cause))
+                    .and_then(|all| all.interval(2 * width + 1 + index, BAR_LEVEL)),
                 log_part: Some(part.log_part),
                 log_share: (total != 0.0).then(|| part.log_part / total),
                 log_share_interval: found.replicates.and_then(|replicates| {
@@ -269,6 +277,11 @@ fn bars(found: &Bars<'_>, evidence: &SidePair<'_>) -> Vec<Bar> {
             }
         })
         .collect()
+}
+
+/// Whether a cause is CPU time.
+fn of_demand(cause: Cause) -> bool {
+    !matches!(cause, Cause::Cpus | Cause::Idle(_))
 }
 
 /// Bars that cannot be anything: the number of CPUs where it is equal, labels that never occur.
@@ -386,6 +399,8 @@ impl SidePair<'_> {
                 title: title(Cause::Count(group)),
                 delta_ns: None,
                 interval_ns: None,
+                demand_delta_ns: None,
+                demand_interval_ns: None,
                 log_part: None,
                 log_share: None,
                 log_share_interval: None,

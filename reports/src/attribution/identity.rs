@@ -29,6 +29,8 @@ pub(super) struct Part {
     pub(super) delta_ns: f64,
     /// Of `ln(X_a/X_b)`.
     pub(super) log_part: f64,
+    /// Of `D_b - D_a`, ns; 0 for what is no CPU time.
+    pub(super) demand_ns: f64,
 }
 
 /// The parts of the difference between two sides. They add up to it exactly.
@@ -47,6 +49,7 @@ pub(super) fn parts(a: &Side, b: &Side) -> BTreeMap<Cause, Part> {
             Part {
                 delta_ns: delta * gain,
                 log_part: delta / demand_log,
+                demand_ns: delta,
             },
         );
     }
@@ -59,6 +62,7 @@ pub(super) fn parts(a: &Side, b: &Side) -> BTreeMap<Cause, Part> {
             Part {
                 delta_ns: delta / (used_a * used_b) * per_cpu * demand,
                 log_part: delta / used_log,
+                demand_ns: 0.0,
             },
         );
     }
@@ -68,6 +72,7 @@ pub(super) fn parts(a: &Side, b: &Side) -> BTreeMap<Cause, Part> {
         Part {
             delta_ns: (1.0 / b.cpus - 1.0 / a.cpus) * per_use * demand,
             log_part: (a.cpus / b.cpus).ln(),
+            demand_ns: 0.0,
         },
     );
     parts

@@ -58,6 +58,10 @@ fn spinning_is_user_code() {
     only(&attribution, &["user"]);
     assert!((demand(&attribution, "user") / 5_000.0 - 1.0).abs() < 0.01);
     let bar = bar(&attribution, "user").unwrap();
+    assert!((bar.demand_delta_ns.unwrap() - demand(&attribution, "user")).abs() < 1e-6);
+    let (low, high) = bar.demand_interval_ns.unwrap();
+    assert!(low <= bar.demand_delta_ns.unwrap() && bar.demand_delta_ns.unwrap() <= high);
+    assert!(high - low < 100.0, "{low} {high}");
     assert_eq!(bar.distinguishable, Some(true));
     assert!(attribution.established && bar.log_share.unwrap() > 0.97);
 }
