@@ -120,8 +120,8 @@ struct Bars<'a> {
 /// One row of a replicate: times, then logs, then the sum of the logs, then CPU times.
 fn lay_out(parts: &[Part], figures: &mut Vec<f64>) {
     figures.extend(parts.iter().map(|part| part.delta_ns));
-    figures.extend(parts.iter().map(|part| part.log_part));
-    figures.push(parts.iter().map(|part| part.log_part).sum());
+    figures.extend(parts.iter().map(|part| part.log));
+    figures.push(parts.iter().map(|part| part.log).sum());
     figures.extend(parts.iter().map(|part| part.demand_ns));
 }
 
@@ -136,13 +136,13 @@ fn mean_parts<'a>(rows: impl Iterator<Item = &'a [Part]>, width: usize) -> Vec<P
         count += 1.0;
         for (sum, part) in sums.iter_mut().zip(row) {
             sum.delta_ns += part.delta_ns;
-            sum.log_part += part.log_part;
+            sum.log += part.log;
             sum.demand_ns += part.demand_ns;
         }
     }
     for sum in &mut sums {
         sum.delta_ns /= count;
-        sum.log_part /= count;
+        sum.log /= count;
         sum.demand_ns /= count;
     }
     sums
@@ -246,7 +246,7 @@ fn assemble(
 }
 
 fn bars(found: &Bars<'_>, evidence: &SidePair<'_>) -> Vec<Bar> {
-    let total: f64 = found.means.iter().map(|part| part.log_part).sum();
+    let total: f64 = found.means.iter().map(|part| part.log).sum();
     let width = found.causes.len();
     let causes = found.causes.iter().zip(found.means).enumerate();
     causes
@@ -266,8 +266,8 @@ fn bars(found: &Bars<'_>, evidence: &SidePair<'_>) -> Vec<Bar> {
                     .replicates
                     .filter(|_| of_demand(cause))
                     .and_then(|all| all.interval(2 * width + 1 + index, BAR_LEVEL)),
-                log_part: Some(part.log_part),
-                log_share: (total != 0.0).then(|| part.log_part / total),
+                log_part: Some(part.log),
+                log_share: (total != 0.0).then(|| part.log / total),
                 log_share_interval: found.replicates.and_then(|replicates| {
                     replicates.share_interval(width + index, 2 * width, BAR_LEVEL)
                 }),
@@ -286,7 +286,7 @@ fn of_demand(cause: Cause) -> bool {
 
 /// Bars that cannot be anything: the number of CPUs where it is equal, labels that never occur.
 fn is_nothing(cause: Cause, part: &Part, evidence: &SidePair<'_>) -> bool {
-    let nothing = part.delta_ns == 0.0 && part.log_part == 0.0;
+    let nothing = part.delta_ns == 0.0 && part.log == 0.0;
     match cause {
         Cause::Demand(
             Term::Demand | Term::OutsideCalls | Term::Probes | Term::Unexplained | Term::User,

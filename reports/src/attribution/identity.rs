@@ -28,7 +28,7 @@ pub(super) struct Part {
     /// Of `1/X_b - 1/X_a`, ns.
     pub(super) delta_ns: f64,
     /// Of `ln(X_a/X_b)`.
-    pub(super) log_part: f64,
+    pub(super) log: f64,
     /// Of `D_b - D_a`, ns; 0 for what is no CPU time.
     pub(super) demand_ns: f64,
 }
@@ -48,7 +48,7 @@ pub(super) fn parts(a: &Side, b: &Side) -> BTreeMap<Cause, Part> {
             cause,
             Part {
                 delta_ns: delta * gain,
-                log_part: delta / demand_log,
+                log: delta / demand_log,
                 demand_ns: delta,
             },
         );
@@ -61,7 +61,7 @@ pub(super) fn parts(a: &Side, b: &Side) -> BTreeMap<Cause, Part> {
             Cause::Idle(label),
             Part {
                 delta_ns: delta / (used_a * used_b) * per_cpu * demand,
-                log_part: delta / used_log,
+                log: delta / used_log,
                 demand_ns: 0.0,
             },
         );
@@ -71,7 +71,7 @@ pub(super) fn parts(a: &Side, b: &Side) -> BTreeMap<Cause, Part> {
         Cause::Cpus,
         Part {
             delta_ns: (1.0 / b.cpus - 1.0 / a.cpus) * per_use * demand,
-            log_part: (a.cpus / b.cpus).ln(),
+            log: (a.cpus / b.cpus).ln(),
             demand_ns: 0.0,
         },
     );
@@ -201,7 +201,7 @@ mod tests {
                 (part.delta_ns / 1e3 - us).abs() < 0.006,
                 "{cause:?} {part:?}"
             );
-            let share = part.log_part / log_ratio * 100.0;
+            let share = part.log / log_ratio * 100.0;
             assert!((share - percent).abs() < 0.06, "{cause:?} {share}");
         }
     }
@@ -217,7 +217,7 @@ mod tests {
             } else {
                 0.0
             };
-            assert!((part.log_part - expected).abs() < 1e-12, "{cause:?}");
+            assert!((part.log - expected).abs() < 1e-12, "{cause:?}");
         }
     }
 
@@ -283,8 +283,8 @@ mod tests {
             let size: f64 = forth.values().map(|part| part.delta_ns.abs()).sum();
             let scale = size.max(a.request_ns).max(b.request_ns);
             prop_assert!((sum - (b.request_ns - a.request_ns)).abs() <= 1e-9 * scale);
-            let logs: f64 = forth.values().map(|part| part.log_part).sum();
-            let log_size: f64 = forth.values().map(|part| part.log_part.abs()).sum();
+            let logs: f64 = forth.values().map(|part| part.log).sum();
+            let log_size: f64 = forth.values().map(|part| part.log.abs()).sum();
             let log_ratio = (b.request_ns / a.request_ns).ln();
             prop_assert!((logs - log_ratio).abs() <= 1e-9 * log_size.max(1.0));
             for (cause, part) in &forth {
