@@ -334,13 +334,13 @@ pub(crate) struct LoadArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct TestserverArgs {
-    /// Style and injections: `sendfile`, `open-read`, then `spin-us=5` and the like.
+    /// Style, then knobs: `sendfile,poller=poll,spin-us=5`; `whyfast list` shows them all.
     #[arg(long, default_value = "sendfile", value_name = "SPEC")]
     pub(crate) style: String,
     /// Address to listen on; port 0 takes a free one, and the first line printed names it.
     #[arg(long, default_value = "127.0.0.1:0", value_name = "ADDRESS")]
     pub(crate) listen: std::net::SocketAddr,
-    /// Worker threads.
+    /// Worker threads, unless the style names them (workers=N).
     #[arg(short, long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) workers: u16,
     /// File to serve, under its own name; without it, one byte.

@@ -15,7 +15,7 @@ pub(crate) fn testserver(args: &TestserverArgs) -> anyhow::Result<u8> {
     let mut config =
         Config::parse(&args.style).map_err(|error| Failure::usage(format!("--style: {error}")))?;
     config.address = args.listen;
-    config.workers = NonZeroU32::new(args.workers.into()).unwrap_or(NonZeroU32::MIN);
+    config.workers = config.workers.or(NonZeroU32::new(args.workers.into()));
     config.body = args
         .file
         .as_ref()
