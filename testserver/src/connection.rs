@@ -348,7 +348,7 @@ impl Connection {
 
 impl Serving<'_> {
     /// The costs that are added to each request.
-    fn inject(&self) {
+    pub(crate) fn inject(&self) {
         self.spin.run();
         for _call in 0..self.injections.getppid {
             let _parent = rustix::process::getppid();

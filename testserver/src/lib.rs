@@ -49,6 +49,6 @@ mod worker;
 pub use calls::CallCount;
 pub use config::{Body, Config, Injections};
 pub use error::{ServeError, SpecError};
-pub use server::{Server, StopHandle};
+pub use server::{InjectedCost, Server, StopHandle};
 pub use spec::knobs;
 pub use style::{Accepting, Polling, Reading, Style};

@@ -346,6 +346,10 @@ pub(crate) struct TestserverArgs {
     /// File to serve, under its own name; without it, one byte.
     #[arg(long, value_name = "FILE")]
     pub(crate) file: Option<PathBuf>,
+    /// Serve nothing: print what the costs that are added to a request take by themselves, on this
+    /// CPU and without probes.
+    #[arg(long)]
+    pub(crate) measure_injections: bool,
 }
 
 #[derive(Debug, Args)]

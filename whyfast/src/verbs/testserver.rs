@@ -21,6 +21,14 @@ pub(crate) fn testserver(args: &TestserverArgs) -> anyhow::Result<u8> {
         .as_ref()
         .map_or(Body::Generated(1), |file| Body::File(file.clone()));
     let server = Server::bind(config).context("failed to start the server")?;
+    if args.measure_injections {
+        let cost = server
+            .measure_injections()
+            .context("failed to measure what is injected")?;
+        let text = format!("wall_ns {:.1}\ncpu_ns {:.1}\n", cost.wall_ns, cost.cpu_ns);
+        Output::Stdout.write(&text)?;
+        return Ok(exit_code::DONE);
+    }
     let stop = server.stop_handle();
     let mut signals = signal_hook::iterator::Signals::new([
         signal_hook::consts::SIGTERM,
