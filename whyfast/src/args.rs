@@ -116,6 +116,9 @@ pub(crate) struct CompareArgs {
     /// Exact counts: N requests to each server, one at a time, after 100 warm-up requests.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) lock_step: Option<u64>,
+    /// Only rounds without probes: throughput and latency, and no reasons.
+    #[arg(long, conflicts_with_all = ["lock_step", "detail"])]
+    pub(crate) no_probes: bool,
     /// How much is probed in the rounds that explain.
     #[arg(long, value_enum, default_value_t = DetailArg::Times, value_name = "DETAIL")]
     pub(crate) detail: DetailArg,

@@ -128,6 +128,8 @@ pub(crate) fn plan(args: &CompareArgs, arms: usize, cpus: &CpuSplit) -> anyhow::
     check_load(&scenario)?;
     let kinds: &[Probes] = if lock_step.is_some() {
         &[Probes::On]
+    } else if args.no_probes {
+        &[Probes::Off]
     } else {
         &[Probes::Off, Probes::On]
     };

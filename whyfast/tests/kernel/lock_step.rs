@@ -35,7 +35,10 @@ fn built_in_server_makes_the_documented_calls() {
         .map(|&spec| spec.to_owned())
         .chain(Style::ALL.map(|style| style.name().to_owned()))
         .collect();
-    let arms: Vec<String> = specs.iter().map(|spec| format!("testserver:{spec}")).collect();
+    let arms: Vec<String> = specs
+        .iter()
+        .map(|spec| format!("testserver:{spec}"))
+        .collect();
     let mut arguments = vec!["compare", "--lock-step", "10000"];
     arguments.extend(arms.iter().map(String::as_str));
     let (recording, output) = recording(&arguments);
