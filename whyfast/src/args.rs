@@ -95,10 +95,14 @@ pub(crate) struct CompareArgs {
     /// Six pairs of short rounds: an indication within 90 seconds (the default).
     #[arg(long, conflicts_with = "publish")]
     pub(crate) quick: bool,
-    /// Ten pairs of 10-second rounds.
+    /// At least ten pairs of 10-second rounds, more until the interval is half as wide as the
+    /// margin; with an A/A control, with more connections, and at equal rates. 20 to 65 minutes.
     #[arg(long)]
     pub(crate) publish: bool,
-    /// Pairs of rounds.
+    /// With --publish: begin no further pair that would end after this time (45 minutes).
+    #[arg(long, value_name = "TIME", value_parser = duration, requires = "publish", conflicts_with = "pairs")]
+    pub(crate) budget: Option<Duration>,
+    /// Pairs of rounds, whatever the interval.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) pairs: Option<u32>,
     /// Measured window of a round.
