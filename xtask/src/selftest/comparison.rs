@@ -21,6 +21,7 @@ pub(super) struct Bench {
     pub(super) server_cpu: u32,
     /// Measured window of a round.
     pub(super) window: &'static str,
+    realtime: bool,
     folder: TempDir,
 }
 
@@ -33,11 +34,17 @@ pub(super) struct Pair {
 }
 
 impl Bench {
-    pub(super) fn new(whyfast: PathBuf, server_cpu: u32, window: &'static str) -> Result<Self> {
+    pub(super) fn new(
+        whyfast: PathBuf,
+        server_cpu: u32,
+        window: &'static str,
+        realtime: bool,
+    ) -> Result<Self> {
         Ok(Self {
             whyfast,
             server_cpu,
             window,
+            realtime,
             folder: tempfile::tempdir().context("failed to make a temporary folder")?,
         })
     }
@@ -50,6 +57,18 @@ impl Bench {
         let servers = [start(a)?, start(b)?];
         let impose = |share| Quota::impose(servers[1].child.pid(), share);
         let quota = case.quota.map(impose).transpose()?;
+        if self.realtime {
+            for server in &servers {
+                let pid = server.child.pid().to_string();
+                command::output(Command::new("chrt").args([
+                    "--all-tasks",
+                    "--rr",
+                    "--pid",
+                    "1",
+                    &pid,
+                ]))?;
+            }
+        }
         Ok(Pair {
             servers,
             _quota: quota,
@@ -94,7 +113,13 @@ impl Bench {
     /// Compares the servers, and reads what was recorded.
     pub(super) fn compare(&self, pair: &Pair, options: &[&str]) -> Result<Recording> {
         let file = self.folder.path().join("recording.json");
-        let mut command = Command::new(&self.whyfast);
+        let mut command = if self.realtime {
+            let mut command = Command::new("chrt");
+            command.args(["--rr", "1"]).arg(&self.whyfast);
+            command
+        } else {
+            Command::new(&self.whyfast)
+        };
         command.arg("compare");
         for (name, server) in ["a", "b"].iter().zip(&pair.servers) {
             command.arg(format!("{name}={},pid={}", server.url, server.child.pid()));
