@@ -36,6 +36,9 @@ pub struct Config {
     /// Bytes that the head of a response is filled up to, with a header of no meaning; a head that
     /// is longer, or too near to that length for the header, stays as it is.
     pub head_bytes: u32,
+    /// Whether the injections of each request are timed ([`crate::Server::run`] returns their mean).
+    /// That reads the clock twice, which is no system call on most machines.
+    pub time_injections: bool,
 }
 
 /// What is served at `/` and at `/NAME`, where `NAME` is the file's name without its folders.
@@ -86,6 +89,7 @@ impl Config {
             body: Body::Generated(1),
             gzip: false,
             head_bytes: 0,
+            time_injections: false,
         }
     }
 

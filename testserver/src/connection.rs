@@ -16,6 +16,7 @@ use crate::request::{MAX_HEAD_BYTES, Parsed, Request, parse};
 use crate::response::{Announce, Heads, Status, status_response};
 use crate::spin::Spin;
 use crate::syscall::{self, Mapping};
+use crate::timing::InjectionTimes;
 use crate::{Injections, Reading, Style};
 
 /// What a worker serves, and the memory that its connections share.
@@ -32,6 +33,8 @@ pub(crate) struct Serving<'a> {
     pub(crate) contents: Vec<u8>,
     /// Requests since the last one that was made to fail.
     pub(crate) since_error: u32,
+    /// Times of the injections, where they are taken.
+    pub(crate) times: Option<InjectionTimes>,
 }
 
 /// What a connection needs next.
@@ -235,7 +238,13 @@ impl Connection {
     }
 
     fn answer(&mut self, request: Request, serving: &mut Serving<'_>) -> Sent {
-        serving.inject();
+        match serving.times.take() {
+            None => serving.inject(),
+            Some(mut times) => {
+                times.of(|| serving.inject());
+                serving.times = Some(times);
+            }
+        }
         let announce = match (request.keep_alive, request.old_version) {
             (false, _) => Announce::Close,
             (true, true) => Announce::KeepAlive,

@@ -44,6 +44,7 @@ mod spec;
 mod spin;
 mod style;
 mod syscall;
+mod timing;
 mod worker;
 
 pub use calls::CallCount;

@@ -16,6 +16,7 @@ use crate::body::BodyFile;
 use crate::connection::Serving;
 use crate::response::{Dress, Heads};
 use crate::spin::Spin;
+use crate::timing::{AllTimes, InjectionTimes};
 use crate::worker::Worker;
 use crate::{Accepting, Config, ServeError};
 
@@ -29,6 +30,7 @@ pub struct Server {
     cpus: Option<CpuSet>,
     spin: Spin,
     lock: Mutex<()>,
+    times: AllTimes,
     stop: StopHandle,
 }
 
@@ -70,6 +72,7 @@ impl Server {
             cpus,
             spin: Spin::calibrated(config.injections.spin_us),
             lock: Mutex::new(()),
+            times: AllTimes::default(),
             stop: StopHandle::new()?,
             config,
         })
@@ -123,7 +126,10 @@ impl Server {
     ///
     /// `SIGPIPE` has to be ignored, as it is in Rust programs unless they change it: a client that
     /// goes away during a response would otherwise end the process.
-    pub fn run(self) -> Result<(), ServeError> {
+    ///
+    /// Returns the mean time that the injections of a request took, ns, where
+    /// [`Config::time_injections`] asked for it and there was a request.
+    pub fn run(self) -> Result<Option<f64>, ServeError> {
         self.settle_thread()?;
         let workers = self.config.workers.map_or(1, NonZeroU32::get);
         // Each has its own listening socket, or all share the only one.
@@ -151,7 +157,8 @@ impl Server {
                 outcome = outcome.and(joined.unwrap_or(Err(ServeError::WorkerPanicked)));
             }
             outcome
-        })
+        })?;
+        Ok(self.times.mean_ns())
     }
 
     /// The CPUs and the timer of this thread; threads that it makes afterwards inherit both.
@@ -179,6 +186,7 @@ impl Server {
             heads: Heads::new(self.body.length, dress),
             contents: Vec::new(),
             since_error: 0,
+            times: self.config.time_injections.then(InjectionTimes::default),
         }
     }
 
@@ -186,9 +194,12 @@ impl Server {
     fn work(&self, listener: &OwnedFd) -> Result<(), ServeError> {
         let stop_others = StopOnDrop(&self.stop);
         let stop = self.stop.descriptor.as_fd();
-        let outcome = Worker::new(&self.config, listener, stop, self.serving())?.run();
+        let times = Worker::new(&self.config, listener, stop, self.serving())?.run();
         drop(stop_others);
-        outcome
+        if let Some(times) = times? {
+            self.times.merge(&times);
+        }
+        Ok(())
     }
 }
 

@@ -7,6 +7,7 @@ use rustix::net::SocketFlags;
 
 use crate::connection::{Connection, Next, Serving};
 use crate::poller::{Interest, Poller};
+use crate::timing::InjectionTimes;
 use crate::{Accepting, Config, ServeError};
 
 /// One thread's poller, listening socket and connections.
@@ -56,13 +57,13 @@ impl<'a> Worker<'a> {
         Ok(worker)
     }
 
-    /// Serves until the stop descriptor is ready.
-    pub(crate) fn run(mut self) -> Result<(), ServeError> {
+    /// Serves until the stop descriptor is ready; returns the times of injections, where taken.
+    pub(crate) fn run(mut self) -> Result<Option<InjectionTimes>, ServeError> {
         loop {
             self.poller.wait()?;
             for index in 0..self.poller.ready() {
                 match self.poller.token(index) {
-                    STOP => return Ok(()),
+                    STOP => return Ok(self.serving.times),
                     LISTENER => self.accept()?,
                     // A descriptor has one event per wake-up, and slots are freed only by their
                     // own, so the slot cannot have changed hands since.

@@ -357,6 +357,9 @@ pub(crate) struct TestserverArgs {
     /// CPU and without probes.
     #[arg(long)]
     pub(crate) measure_injections: bool,
+    /// Take the time of what is added to each request, and print the mean at the end.
+    #[arg(long, conflicts_with = "measure_injections")]
+    pub(crate) time_injections: bool,
 }
 
 #[derive(Debug, Args)]

@@ -11,7 +11,7 @@ use testserver::{Config, ServeError, Server, StopHandle, Style};
 pub(crate) struct Running {
     pub(crate) address: SocketAddr,
     stop: StopHandle,
-    thread: Option<JoinHandle<Result<(), ServeError>>>,
+    thread: Option<JoinHandle<Result<Option<f64>, ServeError>>>,
 }
 
 impl Running {
@@ -33,7 +33,7 @@ impl Running {
     }
 
     /// Stops the server and returns what `run` returned.
-    pub(crate) fn stop(mut self) -> Result<(), ServeError> {
+    pub(crate) fn stop(mut self) -> Result<Option<f64>, ServeError> {
         self.stop.stop();
         let thread = self.thread.take().expect("stopped once");
         thread.join().expect("the server does not panic")

@@ -208,3 +208,26 @@ fn too_many_cpus_are_refused() {
         .expect_err("no machine of tests has that many");
     assert!(matches!(error, ServeError::Cpus { wanted: 1024, allowed } if allowed < 1024));
 }
+
+/// The injections of requests are timed where that is asked for: a sleep takes at least its time.
+#[test]
+fn times_injections_while_it_serves() {
+    for (spec, timed) in [
+        ("memory,sleep-us=300", true),
+        ("memory,sleep-us=300", false),
+    ] {
+        let running = Running::start(Config {
+            time_injections: timed,
+            ..Config::parse(spec).expect("a valid spec")
+        });
+        let mut client = running.connect();
+        for _request in 0..5 {
+            client.send(GET);
+            assert_eq!(client.response().status, 200);
+        }
+        let mean_ns = running.stop().expect("a clean end");
+        assert_eq!(mean_ns.is_some(), timed);
+        // What reading the clock takes is taken out, a microsecond at most on any machine.
+        assert!(mean_ns.is_none_or(|ns| ns > 299_000.0), "{mean_ns:?}");
+    }
+}

@@ -20,6 +20,7 @@ pub(crate) fn testserver(args: &TestserverArgs) -> anyhow::Result<u8> {
         .file
         .as_ref()
         .map_or(Body::Generated(1), |file| Body::File(file.clone()));
+    config.time_injections = args.time_injections;
     let server = Server::bind(config).context("failed to start the server")?;
     if args.measure_injections {
         let cost = server
@@ -41,6 +42,8 @@ pub(crate) fn testserver(args: &TestserverArgs) -> anyhow::Result<u8> {
     });
     let address = server.local_address();
     Output::Stdout.write(&format!("http://{address}{}\n", server.url_path()))?;
-    server.run().context("the server failed")?;
+    if let Some(ns) = server.run().context("the server failed")? {
+        Output::Stdout.write(&format!("injected_ns {ns:.1}\n"))?;
+    }
     Ok(exit_code::DONE)
 }

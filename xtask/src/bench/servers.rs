@@ -1,5 +1,6 @@
 //! The server under load: nginx with one worker and one byte, or the built-in server.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
@@ -69,12 +70,8 @@ impl Server {
 
     fn start_built_in(setting: &Setting, folder: TempDir) -> Result<Self> {
         let file = folder.path().join("body");
-        let server = BuiltIn::start(
-            &setting.whyfast,
-            setting.server_cpu,
-            "sendfile",
-            Some(&file),
-        )?;
+        let more = [OsStr::new("--file"), file.as_os_str()];
+        let server = BuiltIn::start(&setting.whyfast, setting.server_cpu, "sendfile", &more)?;
         Ok(Self {
             name: "testserver",
             url: server.url,

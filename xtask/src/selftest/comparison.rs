@@ -1,5 +1,6 @@
 //! One comparison of two warm servers, and what injections cost by themselves.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -53,22 +54,13 @@ impl Bench {
     pub(super) fn start(&self, case: &Case) -> Result<Pair> {
         let [a, b] = &case.knobs;
         let start =
-            |knobs: &[&str]| BuiltIn::start(&self.whyfast, self.server_cpu, &spec(knobs), None);
+            |knobs: &[&str]| BuiltIn::start(&self.whyfast, self.server_cpu, &spec(knobs), &[]);
         let servers = [start(a)?, start(b)?];
         let impose = |share| Quota::impose(servers[1].child.pid(), share);
         let quota = case.quota.map(impose).transpose()?;
-        if self.realtime {
-            for server in &servers {
-                let pid = server.child.pid().to_string();
-                command::output(Command::new("chrt").args([
-                    "--all-tasks",
-                    "--rr",
-                    "--pid",
-                    "1",
-                    &pid,
-                ]))?;
-            }
-        }
+        servers
+            .iter()
+            .try_for_each(|server| self.make_realtime(server))?;
         Ok(Pair {
             servers,
             _quota: quota,
@@ -80,46 +72,68 @@ impl Bench {
         let Expected::Attributed { injections, .. } = &case.expected else {
             return Ok(Vec::new());
         };
-        let base = self.cost(&spec(&[]))?;
+        let base_ns = self.time_in_requests(&spec(&[]))?;
         let costs = injections.iter().map(|injection| {
-            let with = self.cost(&spec(&[injection.knob]))?;
+            let knobs = spec(&[injection.knob]);
+            let added_ns = self.time_in_requests(&knobs)? - base_ns;
+            // Without a sleep all of it is CPU time.
+            let sleep_ns = match injection.idle {
+                Some(_) => self.sleep_ns(&knobs)?,
+                None => 0.0,
+            };
             Ok(Cost {
-                cpu_ns: with.cpu_ns - base.cpu_ns,
-                // Without a sleep the difference of both clocks is what disturbed the measurement.
-                sleep_ns: injection
-                    .idle
-                    .map_or(0.0, |_| with.sleep_ns - base.sleep_ns),
+                cpu_ns: added_ns - sleep_ns,
+                sleep_ns,
             })
         });
         costs.collect()
     }
 
-    fn cost(&self, spec: &str) -> Result<Cost> {
+    /// What the injections of a request take while the server answers as in a comparison, ns.
+    fn time_in_requests(&self, spec: &str) -> Result<f64> {
+        let more = [OsStr::new("--time-injections")];
+        let server = BuiltIn::start(&self.whyfast, self.server_cpu, spec, &more)?;
+        self.make_realtime(&server)?;
+        let mut command = self.as_task(&self.whyfast);
+        command
+            .args(["load", &server.url, "--connections", "64"])
+            .args(["--duration", self.window, "--warmup", WARM_UP]);
+        command::output(&mut command)?;
+        figure(&server.end()?, "injected_ns")
+    }
+
+    /// How long the injections of a request sleep, ns: time on the wall less CPU time, in a loop of
+    /// their own.
+    fn sleep_ns(&self, spec: &str) -> Result<f64> {
         let mut command = cpus::pinned(self.server_cpu, &self.whyfast);
         command.args(["testserver", "--measure-injections", "--style", spec]);
         let printed = String::from_utf8(command::output(&mut command)?)?;
-        let figure = |name: &str| {
-            let line = printed.lines().find_map(|line| line.strip_prefix(name));
-            line.and_then(|text| text.trim().parse::<f64>().ok())
-                .with_context(|| format!("the server names no {name}: {printed:?}"))
-        };
-        let cpu_ns = figure("cpu_ns")?;
-        Ok(Cost {
-            cpu_ns,
-            sleep_ns: figure("wall_ns")? - cpu_ns,
-        })
+        Ok(figure(&printed, "wall_ns")? - figure(&printed, "cpu_ns")?)
+    }
+
+    /// A command that runs as a real-time task where that was asked for.
+    fn as_task(&self, program: &Path) -> Command {
+        if !self.realtime {
+            return Command::new(program);
+        }
+        let mut command = Command::new("chrt");
+        command.args(["--rr", "1"]).arg(program);
+        command
+    }
+
+    fn make_realtime(&self, server: &BuiltIn) -> Result<()> {
+        if self.realtime {
+            let pid = server.child.pid().to_string();
+            let arguments = ["--all-tasks", "--rr", "--pid", "1", &pid];
+            command::output(Command::new("chrt").args(arguments))?;
+        }
+        Ok(())
     }
 
     /// Compares the servers, and reads what was recorded.
     pub(super) fn compare(&self, pair: &Pair, options: &[&str]) -> Result<Recording> {
         let file = self.folder.path().join("recording.json");
-        let mut command = if self.realtime {
-            let mut command = Command::new("chrt");
-            command.args(["--rr", "1"]).arg(&self.whyfast);
-            command
-        } else {
-            Command::new(&self.whyfast)
-        };
+        let mut command = self.as_task(&self.whyfast);
         command.arg("compare");
         for (name, server) in ["a", "b"].iter().zip(&pair.servers) {
             command.arg(format!("{name}={},pid={}", server.url, server.child.pid()));
@@ -155,6 +169,13 @@ impl Bench {
         );
         read(&file)
     }
+}
+
+/// A number after a name, on a line of its own.
+fn figure(printed: &str, name: &str) -> Result<f64> {
+    let line = printed.lines().find_map(|line| line.strip_prefix(name));
+    line.and_then(|text| text.trim().parse().ok())
+        .with_context(|| format!("the server names no {name}: {printed:?}"))
 }
 
 fn read(file: &Path) -> Result<Recording> {
