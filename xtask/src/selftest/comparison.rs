@@ -22,7 +22,6 @@ pub(super) struct Bench {
     pub(super) server_cpu: u32,
     /// Measured window of a round.
     pub(super) window: &'static str,
-    realtime: bool,
     folder: TempDir,
 }
 
@@ -35,17 +34,11 @@ pub(super) struct Pair {
 }
 
 impl Bench {
-    pub(super) fn new(
-        whyfast: PathBuf,
-        server_cpu: u32,
-        window: &'static str,
-        realtime: bool,
-    ) -> Result<Self> {
+    pub(super) fn new(whyfast: PathBuf, server_cpu: u32, window: &'static str) -> Result<Self> {
         Ok(Self {
             whyfast,
             server_cpu,
             window,
-            realtime,
             folder: tempfile::tempdir().context("failed to make a temporary folder")?,
         })
     }
@@ -58,9 +51,6 @@ impl Bench {
         let servers = [start(a)?, start(b)?];
         let impose = |share| Quota::impose(servers[1].child.pid(), share);
         let quota = case.quota.map(impose).transpose()?;
-        servers
-            .iter()
-            .try_for_each(|server| self.make_realtime(server))?;
         Ok(Pair {
             servers,
             _quota: quota,
@@ -93,8 +83,7 @@ impl Bench {
     fn time_in_requests(&self, spec: &str) -> Result<f64> {
         let more = [OsStr::new("--time-injections")];
         let server = BuiltIn::start(&self.whyfast, self.server_cpu, spec, &more)?;
-        self.make_realtime(&server)?;
-        let mut command = self.as_task(&self.whyfast);
+        let mut command = Command::new(&self.whyfast);
         command
             .args(["load", &server.url, "--connections", "64"])
             .args(["--duration", self.window, "--warmup", WARM_UP]);
@@ -111,29 +100,10 @@ impl Bench {
         Ok(figure(&printed, "wall_ns")? - figure(&printed, "cpu_ns")?)
     }
 
-    /// A command that runs as a real-time task where that was asked for.
-    fn as_task(&self, program: &Path) -> Command {
-        if !self.realtime {
-            return Command::new(program);
-        }
-        let mut command = Command::new("chrt");
-        command.args(["--rr", "1"]).arg(program);
-        command
-    }
-
-    fn make_realtime(&self, server: &BuiltIn) -> Result<()> {
-        if self.realtime {
-            let pid = server.child.pid().to_string();
-            let arguments = ["--all-tasks", "--rr", "--pid", "1", &pid];
-            command::output(Command::new("chrt").args(arguments))?;
-        }
-        Ok(())
-    }
-
     /// Compares the servers, and reads what was recorded.
     pub(super) fn compare(&self, pair: &Pair, options: &[&str]) -> Result<Recording> {
         let file = self.folder.path().join("recording.json");
-        let mut command = self.as_task(&self.whyfast);
+        let mut command = Command::new(&self.whyfast);
         command.arg("compare");
         for (name, server) in ["a", "b"].iter().zip(&pair.servers) {
             command.arg(format!("{name}={},pid={}", server.url, server.child.pid()));

@@ -35,10 +35,6 @@ pub(crate) struct Args {
     /// Runs of each case, instead of those of the form.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     runs: Option<u32>,
-    /// Run servers and clients as real-time tasks (chrt), so that other tasks of a busy machine
-    /// disturb them less. Those tasks get some 5 % of the CPUs meanwhile.
-    #[arg(long)]
-    realtime: bool,
     /// Another build of whyfast than the release build of this tree.
     #[arg(long, value_name = "FILE")]
     whyfast: Option<PathBuf>,
@@ -78,7 +74,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         None => command::release_build(&tree::root())?,
     };
     let window = if args.long { LONG_WINDOW } else { SHORT_WINDOW };
-    let bench = Bench::new(whyfast, server_cpu, window, args.realtime)?;
+    let bench = Bench::new(whyfast, server_cpu, window)?;
     let wanted = |name: &str| args.only.as_deref().is_none_or(|text| name.contains(text));
     let mut table = Table::default();
     for (case, demand) in cases(args.long) {
