@@ -270,6 +270,8 @@ mod tests {
             log_share: None,
             log_share_interval: None,
             p_adjusted: None,
+            demand_delta_ns: None,
+            demand_interval_ns: None,
             distinguishable: None,
             evidence: Evidence {
                 demand_a_ns,
