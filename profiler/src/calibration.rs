@@ -54,6 +54,7 @@ impl Bare {
                 .map(|(without, with)| added(with - without, 4.0 * probe_ns_per_call) / 2.0),
             entry_exit_ns: self.nonexistent_call_ns,
             page_fault_ns: self.fault_ns,
+            null_call_inside_ns: None,
         };
         (calibration, tids)
     }

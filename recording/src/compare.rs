@@ -5,8 +5,6 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Load, Profile, Window};
-
 /// Which load to run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Scenario {
@@ -38,6 +36,10 @@ pub struct Scenario {
     pub pairs: u32,
     /// The margin below which a difference is not material, as a fraction (0.02).
     pub margin: f64,
+    /// Pairs run until the interval of the throughput ratio has this relative half-width or less;
+    /// `null` where the number of pairs was fixed.
+    #[serde(default)]
+    pub half_width_target: Option<f64>,
 }
 
 /// What the client speaks.
@@ -122,57 +124,6 @@ pub struct ResponseShape {
     pub headers: Vec<(String, String)>,
 }
 
-/// Whether a round is profiled in the kernel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Probes {
-    /// Attached: explains.
-    On,
-    /// Not attached: gives the throughput.
-    Off,
-}
-
-/// One server start (or, for a live server, one attach) and one measured window.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Round {
-    /// Name of the arm.
-    pub arm: String,
-    /// Position in the run, from 0.
-    pub order: u32,
-    /// Pair that it belongs to, from 0; the rounds of a pair run next to each other.
-    pub pair: u32,
-    /// Whether probes were attached.
-    pub probes: Probes,
-    /// Why it cannot be used; `null` for a good round. A failed round is kept.
-    pub failed: Option<String>,
-    /// The measured window of the load.
-    pub window: Option<Window>,
-    /// The load half.
-    pub load: Option<Load>,
-    /// CPU time of the server over `window`.
-    pub server_cpu: Option<ServerCpu>,
-    /// The profile half; `null` with probes off.
-    pub profile: Option<Profile>,
-    /// Responses completed inside the window of `profile`: the denominator of "per request".
-    pub profile_requests: Option<f64>,
-}
-
-/// CPU time of the server's processes.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct ServerCpu {
-    /// The interval that it was read over.
-    pub window: Window,
-    /// All of it, from the process CPU clocks, ns.
-    pub total_ns: u64,
-    /// In user mode, ns, from `/proc/PID/stat`: exact to a clock tick only. `null` where it
-    /// cannot be read.
-    pub user_ns: Option<u64>,
-    /// In the kernel, ns, likewise.
-    pub system_ns: Option<u64>,
-    /// Processes that it is the sum of.
-    pub processes: u32,
-}
-
 /// A check that can refuse a comparison.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Gate {
@@ -231,6 +182,26 @@ pub struct Comparison {
     pub method: String,
     /// Pairs.
     pub pairs: u32,
+    /// Requests per second that every arm was asked for, where the rounds are those at equal rate.
+    #[serde(default)]
+    pub rate_rps: Option<f64>,
+    /// The same ratio by methods that assume less, for a reader who doubts the first.
+    #[serde(default)]
+    pub others: Vec<Estimate>,
+}
+
+/// A ratio by another method than the one of the headline.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Estimate {
+    /// `fieller`, `hodges-lehmann-wilcoxon`, `hierarchical-bootstrap-median`.
+    pub method: String,
+    /// The ratio.
+    pub ratio: f64,
+    /// Its interval; `null` where the method cannot give one for these values.
+    pub interval: Option<(f64, f64)>,
+    /// Level of the interval, 0..=1: the one of the headline, or the highest that so few pairs
+    /// allow.
+    pub level: f64,
 }
 
 /// What follows from a comparison.
@@ -246,6 +217,10 @@ pub struct Verdict {
     pub text: String,
     /// Whether fewer pairs were run than a published claim needs.
     pub indicative: bool,
+    /// The margin that was applied, as a fraction: that of the scenario, or the half-width of the
+    /// A/A control where that is larger. `null` where nothing was judged.
+    #[serde(default)]
+    pub margin: Option<f64>,
 }
 
 /// The words of a verdict.
@@ -260,6 +235,9 @@ pub enum VerdictWord {
     Immaterial,
     /// The interval contains 1 and is wider than the margin.
     Inconclusive,
+    /// Two established results disagree (throughput at saturation and at equal rate, or throughput
+    /// and CPU time per request), so that there is no single winner.
+    Mixed,
     /// A gate refused.
     NotComparable,
 }

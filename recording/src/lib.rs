@@ -15,15 +15,18 @@ mod below;
 mod compare;
 mod errno;
 pub mod exit_code;
+mod finding;
 mod histogram;
 mod host;
 mod load;
 mod measures;
 mod profile;
+mod round;
 mod schema;
 mod syscall;
 mod thread_time;
 mod transport;
+mod why;
 pub mod wire;
 
 pub use below::{
@@ -31,10 +34,11 @@ pub use below::{
     UringOperation, uring_operation_name,
 };
 pub use compare::{
-    Arm, ArmKind, Comparison, ConfigFile, Gate, GateStatus, Probes, Protocol, ResponseShape, Round,
-    Scenario, ServerCpu, Setting, Verdict, VerdictWord,
+    Arm, ArmKind, Comparison, ConfigFile, Estimate, Gate, GateStatus, Protocol, ResponseShape,
+    Scenario, Setting, Verdict, VerdictWord,
 };
 pub use errno::errno_name;
+pub use finding::{Confidence, Finding, FindingNumber};
 pub use histogram::{HistogramError, LatencyHistogram, Log2Histogram};
 pub use host::{Host, Tool};
 pub use load::{
@@ -49,6 +53,7 @@ pub use profile::{
     CallRow, Detail, InFlightCall, Lost, LostClass, OwnCost, Profile, ProfileSlice,
     ProfiledProcess, SliceCall, TimeStats, WaitRow,
 };
+pub use round::{MachineCpu, Probes, Round, RoundRole, ServerCount, ServerCpu};
 pub use schema::{
     NotMeasured, Partial, Recording, RecordingKind, SCHEMA, SchemaError, Warning, Window,
     json_schema,
@@ -58,3 +63,7 @@ pub use thread_time::{
     Calibration, CallObject, CallTime, CpuView, Group, GroupBy, GroupCall, IdleLabel, ThreadTime,
 };
 pub use transport::{Http2Report, HttpVersion, TlsNegotiated, TlsPlan, TlsReport};
+pub use why::{
+    ArmLimit, ArmLimiter, Attribution, Bar, BarKind, Evidence, IdleCause, Prediction, Receipt,
+    Tracer,
+};

@@ -3,7 +3,10 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Arm, Comparison, Gate, Host, Round, Scenario, Tool, Verdict};
+use crate::{
+    Arm, ArmLimiter, Attribution, Comparison, Finding, Gate, Host, Prediction, Round, Scenario,
+    Tool, Tracer, Verdict,
+};
 
 /// The schema that this version writes. A minor step adds, a major step changes meaning.
 pub const SCHEMA: &str = "whyfast/1.1";
@@ -39,6 +42,22 @@ pub struct Recording {
     pub comparisons: Vec<Comparison>,
     /// The verdict of a comparison.
     pub verdict: Option<Verdict>,
+    /// What limited each arm.
+    #[serde(default)]
+    pub limiters: Vec<ArmLimiter>,
+    /// Where the difference comes from, for each arm against the reference.
+    #[serde(default)]
+    pub attributions: Vec<Attribution>,
+    /// What in the evidence is worth changing, dearest first.
+    #[serde(default)]
+    pub findings: Vec<Finding>,
+    /// What removing causes would give, where that was asked for.
+    #[serde(default)]
+    pub predictions: Vec<Prediction>,
+    /// Tracers of others that were seen while servers were measured; `null` where nobody could
+    /// look.
+    #[serde(default)]
+    pub tracers: Option<Vec<Tracer>>,
     /// What was not measured, and why.
     pub not_measured: Vec<NotMeasured>,
     /// What the reader has to know before believing a figure.

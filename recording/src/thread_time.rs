@@ -248,4 +248,8 @@ pub struct Calibration {
     pub entry_exit_ns: f64,
     /// A page fault that needs a fresh page, ns.
     pub page_fault_ns: Option<f64>,
+    /// Time that the programs see inside a call that does nothing, ns: the rest of it
+    /// (`entry_exit_ns` and `probe_ns_per_call`) is in user code. `null` where it was not measured.
+    #[serde(default)]
+    pub null_call_inside_ns: Option<f64>,
 }

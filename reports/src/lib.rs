@@ -12,16 +12,20 @@
 #![warn(missing_docs)]
 
 mod analyse;
+pub mod attribution;
 mod clean;
 pub mod csv;
 mod figures;
+pub mod findings;
 pub mod gates;
 pub mod hdr;
 pub mod join;
 mod layout;
+mod limiter;
 pub mod markdown;
 pub mod metrics;
 mod outcome;
+pub mod predict;
 pub mod statistics;
 pub mod text;
 pub mod tools;

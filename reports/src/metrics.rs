@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use recording::{LatencyHistogram, Probes, Recording, Round};
+use recording::{LatencyHistogram, Probes, Recording, Round, RoundRole};
 
 /// A figure of a round that arms are compared by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +61,12 @@ impl Metric {
 /// The name under which the cost of the probes is compared: throughput with them over without.
 pub const PROBES_THROUGHPUT: &str = "probes_throughput";
 
+/// The name under which the first arm is compared with its copy: the A/A control.
+pub const AA_THROUGHPUT: &str = "aa_throughput";
+
+/// What the name of a metric begins with where every arm was asked for the same rate.
+pub const EQUAL_RATE: &str = "equal_rate_";
+
 /// A quantile in ns, where at least `10 / (1 - q)` values support it (and ten for the lower half).
 pub fn supported_quantile(latency: &LatencyHistogram, quantile: f64) -> Option<f64> {
     if (latency.count as f64) < quantile_support(quantile) {
@@ -78,10 +84,10 @@ pub fn quantile_support(quantile: f64) -> f64 {
 
 /// Whether statistics may use a round.
 pub fn is_good(round: &Round) -> bool {
-    round.failed.is_none()
+    round.failed.is_none() && round.excluded.is_none()
 }
 
-/// Good rounds of an arm with probes on or off.
+/// Good main rounds of an arm with probes on or off.
 pub fn good_rounds<'a>(
     recording: &'a Recording,
     arm: &'a str,
@@ -90,7 +96,7 @@ pub fn good_rounds<'a>(
     recording
         .rounds
         .iter()
-        .filter(move |round| round.arm == arm && round.probes == probes && is_good(round))
+        .filter(move |round| is_main(round, arm, probes) && is_good(round))
 }
 
 /// The figures of two arms, pair by pair: probes off, both rounds good, both figures measured.
@@ -98,6 +104,32 @@ pub fn paired(recording: &Recording, metric: Metric, a: &str, b: &str) -> (Vec<f
     let left = by_pair(recording, metric, a, Probes::Off);
     let right = by_pair(recording, metric, b, Probes::Off);
     match_pairs(&left, &right)
+}
+
+/// Throughput of the sub-windows of each round of two arms, in requests per second, for the pairs of
+/// [`paired`].
+pub(crate) fn paired_windows(
+    recording: &Recording,
+    a: &str,
+    b: &str,
+) -> (Vec<Vec<f64>>, Vec<Vec<f64>>) {
+    let of = |arm: &str| -> BTreeMap<u32, Vec<f64>> {
+        let good = by_pair(recording, Metric::Throughput, arm, Probes::Off);
+        good_rounds(recording, arm, Probes::Off)
+            .filter(|round| good.contains_key(&round.pair))
+            .filter_map(|round| {
+                let slices = round.load.as_ref()?.slices.iter();
+                let rates = slices
+                    .filter(|slice| slice.window.length_ns() > 0)
+                    .map(|slice| slice.ok as f64 / slice.window.seconds());
+                Some((round.pair, rates.collect()))
+            })
+            .collect()
+    };
+    let (left, mut right) = (of(a), of(b));
+    left.into_iter()
+        .filter_map(|(pair, a)| Some((a, right.remove(&pair)?)))
+        .unzip()
 }
 
 /// Throughput of one arm with probes on and off, pair by pair.
@@ -123,16 +155,20 @@ pub(crate) fn requests_under_cpu(round: &Round) -> Option<f64> {
     (requests > 0.0).then_some(requests)
 }
 
-/// Values by pair. A pair with a failed round of this arm is left out; of several rounds of one
-/// pair the first counts.
+/// Values of main rounds by pair.
 fn by_pair(recording: &Recording, metric: Metric, arm: &str, probes: Probes) -> BTreeMap<u32, f64> {
+    by_pair_of(recording, metric, |round| is_main(round, arm, probes))
+}
+
+/// Values by pair of the rounds that a test holds for. A pair in which one of them failed is left out;
+/// of several rounds of one pair the first counts.
+fn by_pair_of(
+    recording: &Recording,
+    metric: Metric,
+    test: impl Fn(&Round) -> bool,
+) -> BTreeMap<u32, f64> {
     let mut values = BTreeMap::new();
-    let rounds = || {
-        recording
-            .rounds
-            .iter()
-            .filter(|r| r.arm == arm && r.probes == probes)
-    };
+    let rounds = || recording.rounds.iter().filter(|round| test(round));
     for round in rounds() {
         let whole = rounds().all(|other| other.pair != round.pair || is_good(other));
         if let Some(value) = metric.of(round).filter(|_| whole) {
@@ -140,6 +176,53 @@ fn by_pair(recording: &Recording, metric: Metric, arm: &str, probes: Probes) -> 
         }
     }
     values
+}
+
+/// Throughput of the first arm and of its copy, pair by pair.
+pub(crate) fn paired_copies(recording: &Recording) -> (Vec<f64>, Vec<f64>) {
+    let Some(first) = recording.arms.first() else {
+        return (Vec::new(), Vec::new());
+    };
+    let own = by_pair(recording, Metric::Throughput, &first.name, Probes::Off);
+    let copy = by_pair_of(recording, Metric::Throughput, |round| {
+        round.arm == first.name && round.role == RoundRole::Aa
+    });
+    match_pairs(&own, &copy)
+}
+
+/// The rates of the rounds at equal rate, requests per second, rising.
+pub(crate) fn equal_rates(recording: &Recording) -> Vec<f64> {
+    let mut rates: Vec<f64> = recording
+        .rounds
+        .iter()
+        .filter_map(|round| match round.role {
+            RoundRole::EqualRate { rate_rps } => Some(rate_rps),
+            _ => None,
+        })
+        .collect();
+    rates.sort_by(f64::total_cmp);
+    rates.dedup();
+    rates
+}
+
+/// A figure of two arms at the same rate, pair by pair.
+pub(crate) fn paired_at_rate(
+    recording: &Recording,
+    metric: Metric,
+    rate_rps: f64,
+    (a, b): (&str, &str),
+) -> (Vec<f64>, Vec<f64>) {
+    let of = |arm: &str| {
+        by_pair_of(recording, metric, |round| {
+            round.arm == arm && round.role == RoundRole::EqualRate { rate_rps }
+        })
+    };
+    match_pairs(&of(a), &of(b))
+}
+
+/// Whether a round is one of those that headline, tables and attribution are made from.
+pub(crate) fn is_main(round: &Round, arm: &str, probes: Probes) -> bool {
+    round.arm == arm && round.probes == probes && round.role == RoundRole::Main
 }
 
 fn match_pairs(left: &BTreeMap<u32, f64>, right: &BTreeMap<u32, f64>) -> (Vec<f64>, Vec<f64>) {

@@ -48,7 +48,12 @@ fn compare_code(recording: &Recording) -> u8 {
         .as_ref()
         .is_some_and(|s| s.lock_step_requests.is_some());
     match recording.verdict.as_ref().map(|verdict| verdict.word) {
-        Some(VerdictWord::Equivalent | VerdictWord::Faster | VerdictWord::Immaterial) => code::DONE,
+        Some(
+            VerdictWord::Equivalent
+            | VerdictWord::Faster
+            | VerdictWord::Immaterial
+            | VerdictWord::Mixed,
+        ) => code::DONE,
         Some(VerdictWord::Inconclusive) => code::INCONCLUSIVE,
         Some(VerdictWord::NotComparable) => code::NOT_COMPARABLE,
         // Exact counts are the result, so every arm has to have one good round.

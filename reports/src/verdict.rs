@@ -5,8 +5,9 @@
 
 use recording::{Comparison, GateStatus, Probes, Recording, Round, Verdict, VerdictWord};
 
-use crate::figures::{counted, grouped, interval, percent, ratio};
-use crate::metrics::{Metric, is_good, paired};
+use crate::figures::{counted, grouped, interval, percent, ratio, rounded};
+use crate::gates::{Saturation, half_width, saturation};
+use crate::metrics::{AA_THROUGHPUT, EQUAL_RATE, Metric, is_good, is_main, paired};
 use crate::statistics::{paired_ratio, pairs_needed};
 
 /// The level of every interval that a report shows.
@@ -35,6 +36,8 @@ pub struct PairVerdict {
     pub word: VerdictWord,
     /// The faster arm, where the word is `faster`.
     pub winner: Option<String>,
+    /// What was judged: throughput, or CPU time per request where the client was the limiter.
+    pub metric: Metric,
     /// Pairs of rounds that it rests on.
     pub pairs: u32,
     /// One sentence with the numbers.
@@ -58,6 +61,7 @@ pub fn verdict(recording: &Recording) -> Option<Verdict> {
             metric: Metric::Throughput.name().to_owned(),
             text: format!("not comparable: {}", refused.join("; ")),
             indicative: true,
+            margin: None,
         });
     }
     if scenario.lock_step_requests.is_some() {
@@ -65,6 +69,12 @@ pub fn verdict(recording: &Recording) -> Option<Verdict> {
     }
     let pairs = pair_verdicts(recording);
     let word = overall_word(&pairs)?;
+    let by_cpu = pairs.iter().any(|pair| pair.metric == Metric::ServerCpu);
+    let judged = if by_cpu {
+        Metric::ServerCpu
+    } else {
+        Metric::Throughput
+    };
     let texts: Vec<&str> = pairs.iter().map(|pair| pair.text.as_str()).collect();
     let controlled = recording
         .gates
@@ -74,36 +84,57 @@ pub fn verdict(recording: &Recording) -> Option<Verdict> {
     Some(Verdict {
         word,
         winner: overall_winner(&pairs),
-        metric: Metric::Throughput.name().to_owned(),
+        metric: judged.name().to_owned(),
         text: texts.join("; "),
         indicative: !(controlled && enough),
+        margin: Some(margin(recording)),
     })
 }
 
-/// The word for each arm against the first one, on throughput.
+/// The margin below which a difference is not material: that of the scenario, or what two copies of one
+/// server differ by where that is more.
+pub fn margin(recording: &Recording) -> f64 {
+    let asked = recording.scenario.as_ref().map_or(0.0, |s| s.margin);
+    let control = recording
+        .comparisons
+        .iter()
+        .find(|row| row.metric == AA_THROUGHPUT)
+        .and_then(|row| row.interval);
+    control.map_or(asked, |bounds| asked.max(half_width(bounds)))
+}
+
+/// The word for each arm against the first one: on throughput, or on CPU time per request where the
+/// client limited one of both.
 pub fn pair_verdicts(recording: &Recording) -> Vec<PairVerdict> {
-    let margin = recording
-        .scenario
-        .as_ref()
-        .map_or(0.0, |scenario| scenario.margin);
+    let margin = margin(recording);
     let Some((first, others)) = recording.arms.split_first() else {
         return Vec::new();
     };
     others
         .iter()
         .map(|other| {
-            let comparison = recording.comparisons.iter().find(|comparison| {
-                comparison.metric == Metric::Throughput.name()
-                    && comparison.a == first.name
-                    && comparison.b == other.name
-            });
+            let limited = [first, other]
+                .iter()
+                .any(|arm| saturation(recording, &arm.name) == Saturation::Client);
+            let by_cpu = compared(recording, Metric::ServerCpu, &first.name, &other.name);
+            let (metric, comparison) = if limited && by_cpu.is_some() {
+                (Metric::ServerCpu, by_cpu)
+            } else {
+                let throughput = Metric::Throughput;
+                let row = compared(recording, throughput, &first.name, &other.name);
+                (throughput, row)
+            };
             match comparison {
-                Some(comparison) => judge(recording, comparison, margin),
+                Some(comparison) => {
+                    let verdict = judge(recording, metric, comparison, margin);
+                    mixed(recording, verdict, margin)
+                }
                 None => PairVerdict {
                     a: first.name.clone(),
                     b: other.name.clone(),
                     word: VerdictWord::Inconclusive,
                     winner: None,
+                    metric,
                     pairs: 0,
                     text: format!(
                         "{} against {}: inconclusive, no pair of good rounds, {}",
@@ -135,10 +166,90 @@ pub fn word(interval: Option<(f64, f64)>, margin: f64) -> VerdictWord {
     }
 }
 
-fn judge(recording: &Recording, comparison: &Comparison, margin: f64) -> PairVerdict {
+/// The comparison of a metric between two arms at saturation.
+fn compared<'a>(
+    recording: &'a Recording,
+    metric: Metric,
+    a: &str,
+    b: &str,
+) -> Option<&'a Comparison> {
+    let rows = recording.comparisons.iter();
+    let mut of_both = rows.filter(|row| row.a == a && row.b == b);
+    of_both.find(|row| row.metric == metric.name())
+}
+
+/// A verdict of which another established result says the opposite has no single winner.
+fn mixed(recording: &Recording, verdict: PairVerdict, margin: f64) -> PairVerdict {
+    let Some(winner) = verdict.winner.as_deref() else {
+        return verdict;
+    };
+    let opposite = |row: &&Comparison| {
+        let less_is_better =
+            row.metric == Metric::ServerCpu.name() || row.metric.starts_with(EQUAL_RATE);
+        let of_both = row.a == verdict.a && row.b == verdict.b;
+        let other_metric = row.metric != verdict.metric.name();
+        let better = if row.ratio < 1.0 { &row.a } else { &row.b };
+        less_is_better
+            && of_both
+            && other_metric
+            && word(row.interval, margin) == VerdictWord::Faster
+            && better != winner
+    };
+    let against: Vec<String> = recording
+        .comparisons
+        .iter()
+        .filter(opposite)
+        .map(|row| {
+            let (more, less, (factor, bounds)) = if row.ratio >= 1.0 {
+                (&row.a, &row.b, (row.ratio, row.interval))
+            } else {
+                (&row.b, &row.a, inverted(row))
+            };
+            let at = row.rate_rps.map_or(String::new(), |rps| {
+                format!(" at {} req/s each", rounded(rps))
+            });
+            format!(
+                "{more} has {} times the {} of {less}{at} {}",
+                ratio(factor),
+                plain_name(&row.metric),
+                interval(bounds)
+            )
+        })
+        .collect();
+    if against.is_empty() {
+        return verdict;
+    }
+    PairVerdict {
+        word: VerdictWord::Mixed,
+        winner: None,
+        text: format!("mixed: {}; but {}", verdict.text, against.join(", ")),
+        ..verdict
+    }
+}
+
+/// A metric in words.
+fn plain_name(metric: &str) -> &'static str {
+    let metric = metric.strip_prefix(EQUAL_RATE).unwrap_or(metric);
+    let known = Metric::ALL.into_iter().find(|known| known.name() == metric);
+    match known {
+        Some(Metric::LatencyP50) => "p50 latency",
+        Some(Metric::LatencyP99) => "p99 latency",
+        Some(Metric::ServerCpu) | None => "CPU time per request",
+        Some(Metric::Throughput) => "throughput",
+    }
+}
+
+fn judge(
+    recording: &Recording,
+    metric: Metric,
+    comparison: &Comparison,
+    margin: f64,
+) -> PairVerdict {
     let word = word(comparison.interval, margin);
     let (a, b) = (&comparison.a, &comparison.b);
-    let a_leads = comparison.ratio >= 1.0;
+    let by_cpu = metric == Metric::ServerCpu;
+    // Of CPU time less is better.
+    let a_leads = (comparison.ratio >= 1.0) != by_cpu;
     let (leader, other) = if a_leads { (a, b) } else { (b, a) };
     let evidence = |bounds| {
         format!(
@@ -150,20 +261,32 @@ fn judge(recording: &Recording, comparison: &Comparison, margin: f64) -> PairVer
     };
     // The factor is told from the side of the leader; where the tables have its inverse, so is that.
     let lead = || {
-        let (factor, bounds) = if a_leads {
+        let direct = comparison.ratio >= 1.0;
+        let (factor, bounds) = if direct {
             (comparison.ratio, comparison.interval)
         } else {
             inverted(comparison)
         };
-        let inverse = if a_leads {
+        let inverse = if direct {
             String::new()
         } else {
             format!("  ({a}/{b} {})", ratio(comparison.ratio))
         };
-        let text = format!("{leader} {} times as fast as {other}", ratio(factor));
+        let text = if by_cpu {
+            format!(
+                "client-limited, so by CPU per request: {other} needs {} times as much as {leader}",
+                ratio(factor)
+            )
+        } else {
+            format!("{leader} {} times as fast as {other}", ratio(factor))
+        };
         (text, format!("{}{inverse}", evidence(bounds)))
     };
-    let quotient = format!("{a}/{b} {}", ratio(comparison.ratio));
+    let quotient = format!(
+        "{}{a}/{b} {}",
+        if by_cpu { "CPU per request " } else { "" },
+        ratio(comparison.ratio)
+    );
     let text = match word {
         VerdictWord::Faster => {
             let (lead, evidence) = lead();
@@ -179,7 +302,7 @@ fn judge(recording: &Recording, comparison: &Comparison, margin: f64) -> PairVer
             percent(margin),
             evidence(comparison.interval)
         ),
-        VerdictWord::Inconclusive | VerdictWord::NotComparable => {
+        VerdictWord::Inconclusive | VerdictWord::Mixed | VerdictWord::NotComparable => {
             let evidence = if comparison.pairs < PAIRS_FOR_AN_INTERVAL {
                 let pairs = counted(comparison.pairs as usize, "pair");
                 format!("{TOO_FEW_PAIRS} for an interval ({pairs})")
@@ -195,6 +318,7 @@ fn judge(recording: &Recording, comparison: &Comparison, margin: f64) -> PairVer
         b: b.clone(),
         word,
         winner: (word == VerdictWord::Faster).then(|| leader.clone()),
+        metric,
         pairs: comparison.pairs,
         text,
     }
@@ -212,7 +336,11 @@ pub(crate) fn inverted(comparison: &Comparison) -> (f64, Option<(f64, f64)>) {
 /// What would make the interval narrow enough to tell: rounds that do not fail, or more pairs, as
 /// many as follow from the spread seen.
 fn more_pairs(recording: &Recording, comparison: &Comparison, margin: f64) -> String {
-    let (a, b) = paired(recording, Metric::Throughput, &comparison.a, &comparison.b);
+    let judged = Metric::ALL
+        .into_iter()
+        .find(|metric| metric.name() == comparison.metric)
+        .unwrap_or(Metric::Throughput);
+    let (a, b) = paired(recording, judged, &comparison.a, &comparison.b);
     let target = (margin / 2.0).max(0.01);
     let deviation = paired_ratio(&a, &b, comparison.level).and_then(|ratio| ratio.log_deviation);
     let needed = deviation.and_then(|deviation| {
@@ -242,8 +370,7 @@ fn failed_arms(recording: &Recording, a: &str, b: &str) -> Option<String> {
     let parts: Vec<String> = [a, b]
         .into_iter()
         .filter_map(|arm| {
-            let of_arm =
-                |round: &&Round| round.arm == arm && round.probes == Probes::Off && !is_good(round);
+            let of_arm = |round: &&Round| is_main(round, arm, Probes::Off) && !is_good(round);
             let failed = recording.rounds.iter().filter(of_arm).count();
             (failed > 0).then(|| format!("{} of {arm}", counted(failed, "round")))
         })
@@ -254,8 +381,9 @@ fn failed_arms(recording: &Recording, a: &str, b: &str) -> Option<String> {
 /// With several arms the word that claims least: a doubt about one arm is a doubt about the run.
 fn overall_word(pairs: &[PairVerdict]) -> Option<VerdictWord> {
     let caution = |word: &VerdictWord| match word {
-        VerdictWord::NotComparable => 4,
-        VerdictWord::Inconclusive => 3,
+        VerdictWord::NotComparable => 5,
+        VerdictWord::Inconclusive => 4,
+        VerdictWord::Mixed => 3,
         VerdictWord::Faster => 2,
         VerdictWord::Immaterial => 1,
         VerdictWord::Equivalent => 0,

@@ -1,12 +1,14 @@
 //! The file that is served: where it is, how long it is, and who removes it.
 
-use std::ffi::CString;
+use std::ffi::{CString, OsStr};
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, BufWriter, Read as _, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use tempfile::TempDir;
 
 use crate::{Body, ServeError};
@@ -22,6 +24,8 @@ pub(crate) struct BodyFile {
     pub(crate) file: File,
     /// Its length when it was opened, bytes.
     pub(crate) length: u64,
+    /// What is in it, where it is answered from memory.
+    pub(crate) contents: Option<Vec<u8>>,
     /// The folder of a generated file, removed on drop.
     folder: Option<TempDir>,
 }
@@ -32,13 +36,7 @@ impl BodyFile {
         match body {
             Body::File(path) => Self::open(path, None),
             Body::Generated(bytes) => {
-                let folder = tempfile::Builder::new()
-                    .prefix("whyfast-testserver-")
-                    .tempdir()
-                    .map_err(|source| ServeError::File {
-                        path: std::env::temp_dir(),
-                        source,
-                    })?;
+                let folder = private_folder()?;
                 let path = folder.path().join("body");
                 generate(&path, *bytes).map_err(|source| ServeError::File {
                     path: path.clone(),
@@ -47,6 +45,39 @@ impl BodyFile {
                 Self::open(&path, Some(folder))
             }
         }
+    }
+
+    /// The same file compressed, under the same name, in a private folder.
+    pub(crate) fn compressed(mut self) -> Result<Self, ServeError> {
+        let folder = private_folder()?;
+        let name = Path::new(OsStr::from_bytes(self.path.as_bytes())).file_name();
+        let path = folder.path().join(name.unwrap_or_default());
+        let mut compress = || {
+            let file = File::create(&path)?;
+            let mut encoder = GzEncoder::new(file, Compression::default());
+            io::copy(&mut self.file, &mut encoder)?;
+            encoder.finish().map(drop)
+        };
+        let failed = |source| ServeError::File {
+            path: path.clone(),
+            source,
+        };
+        compress().map_err(failed)?;
+        Self::open(&path, Some(folder))
+    }
+
+    /// Reads it into memory, to be answered from there.
+    pub(crate) fn keep_contents(&mut self) -> Result<(), ServeError> {
+        let mut contents = Vec::new();
+        self.file
+            .read_to_end(&mut contents)
+            .map_err(|source| ServeError::File {
+                path: Path::new(OsStr::from_bytes(self.path.as_bytes())).to_owned(),
+                source,
+            })?;
+        self.length = contents.len() as u64;
+        self.contents = Some(contents);
+        Ok(())
     }
 
     /// Removes a generated file already, where the open one is enough: then nothing is left behind
@@ -83,9 +114,20 @@ impl BodyFile {
             path: c_path(&absolute).map_err(failed)?,
             length: file.metadata().map_err(failed)?.len(),
             file,
+            contents: None,
             folder,
         })
     }
+}
+
+fn private_folder() -> Result<TempDir, ServeError> {
+    tempfile::Builder::new()
+        .prefix("whyfast-testserver-")
+        .tempdir()
+        .map_err(|source| ServeError::File {
+            path: std::env::temp_dir(),
+            source,
+        })
 }
 
 fn c_path(path: &Path) -> io::Result<CString> {

@@ -1,29 +1,40 @@
-//! One connection: its bytes in both directions, and the system calls of the two styles.
+//! One connection: what came in and what happens next.
 //!
-//! It knows nothing of epoll: it says what it waits for, and the worker arranges it.
+//! It knows nothing of how the worker waits: it says what it waits for, and the worker arranges it.
 
-use std::io::IoSlice;
 use std::os::fd::{AsFd as _, OwnedFd};
+use std::sync::{Mutex, PoisonError};
 
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, Shutdown, sockopt};
+use rustix::net::{RecvFlags, Shutdown};
+use rustix::thread::{ClockId, NanosleepRelativeResult, Timespec};
 
 use crate::body::BodyFile;
+use crate::outgoing::{Contents, Cut, Outgoing, Sent};
 use crate::request::{MAX_HEAD_BYTES, Parsed, Request, parse};
 use crate::response::{Announce, Heads, Status, status_response};
 use crate::spin::Spin;
-use crate::{Style, syscall};
+use crate::syscall::{self, Mapping};
+use crate::timing::InjectionTimes;
+use crate::{Injections, Reading, Style};
 
 /// What a worker serves, and the memory that its connections share.
 pub(crate) struct Serving<'a> {
     pub(crate) style: Style,
+    pub(crate) reading: Reading,
+    pub(crate) injections: Injections,
     pub(crate) body: &'a BodyFile,
     pub(crate) spin: Spin,
-    pub(crate) getppid: u32,
+    /// The mutex of all workers.
+    pub(crate) lock: &'a Mutex<()>,
     pub(crate) heads: Heads,
-    /// The file as `open-read` read it last.
+    /// The file as it was read last, by the styles that read it for each request.
     pub(crate) contents: Vec<u8>,
+    /// Requests since the last one that was made to fail.
+    pub(crate) since_error: u32,
+    /// Times of the injections, where they are taken.
+    pub(crate) times: Option<InjectionTimes>,
 }
 
 /// What a connection needs next.
@@ -60,13 +71,6 @@ enum Received {
     End,
 }
 
-/// What became of a write.
-enum Sent {
-    All,
-    Blocked,
-    Failed,
-}
-
 /// Bytes read and not yet understood.
 struct Input {
     buffer: Box<[u8]>,
@@ -74,21 +78,11 @@ struct Input {
     end: usize,
 }
 
-/// What a blocked write left over.
-#[derive(Default)]
-struct Unsent {
-    bytes: Vec<u8>,
-    /// Offset and end of what is to be sent of the file; empty when nothing is.
-    file_offset: u64,
-    file_end: u64,
-    corked: bool,
-}
-
 /// One connection.
 pub(crate) struct Connection {
     socket: OwnedFd,
     input: Input,
-    unsent: Unsent,
+    outgoing: Outgoing,
     after: After,
     /// Bytes that may still be thrown away, once draining.
     draining: Option<usize>,
@@ -104,7 +98,7 @@ impl Connection {
                 start: 0,
                 end: 0,
             },
-            unsent: Unsent::default(),
+            outgoing: Outgoing::default(),
             after: After::Continue,
             draining: None,
         }
@@ -125,7 +119,7 @@ impl Connection {
         if writing {
             // After the change of interest that follows, epoll looks at the socket again, so there
             // is no need to read here.
-            return match self.flush(serving.body) {
+            return match self.outgoing.flush(&self.socket, &serving.body.file) {
                 Sent::All => match self.written() {
                     Some(next) => next,
                     None => self.answer_buffered(serving),
@@ -135,9 +129,9 @@ impl Connection {
             };
         }
         loop {
-            let received = match serving.style {
-                Style::OpenRead => self.receive_all(),
-                Style::Sendfile => self.receive_once(),
+            let received = match serving.reading {
+                Reading::Short => self.receive_once(),
+                Reading::UntilEagain => self.receive_all(),
             };
             let more = match received {
                 Received::Bytes { more } => more,
@@ -155,7 +149,7 @@ impl Connection {
         }
     }
 
-    /// Reads once; a level-triggered socket with more to read is reported again.
+    /// Reads once. There may be more where the read filled all the room that there was.
     fn receive_once(&mut self) -> Received {
         let space = &mut self.input.buffer[self.input.end..];
         let read = || rustix::net::recv(&self.socket, &mut *space, RecvFlags::empty());
@@ -163,7 +157,8 @@ impl Connection {
             Ok((0, _)) => Received::End,
             Ok((received, _)) => {
                 self.input.end += received;
-                Received::Bytes { more: false }
+                let more = self.input.end == self.input.buffer.len();
+                Received::Bytes { more }
             }
             Err(Errno::AGAIN) => Received::Nothing,
             Err(_) => Received::End,
@@ -243,9 +238,12 @@ impl Connection {
     }
 
     fn answer(&mut self, request: Request, serving: &mut Serving<'_>) -> Sent {
-        serving.spin.run();
-        for _call in 0..serving.getppid {
-            let _parent = rustix::process::getppid();
+        match serving.times.take() {
+            None => serving.inject(),
+            Some(mut times) => {
+                times.of(|| serving.inject());
+                serving.times = Some(times);
+            }
         }
         let announce = match (request.keep_alive, request.old_version) {
             (false, _) => Announce::Close,
@@ -260,61 +258,88 @@ impl Connection {
         if request.status != Status::Ok {
             return self.send_status(request.status, announce, request.head_only);
         }
+        if serving.fails_on_purpose() {
+            return self.send_status(Status::InternalError, announce, request.head_only);
+        }
+        if request.head_only && serving.style != Style::OpenRead {
+            let head = serving.heads.head(serving.body.length, announce);
+            let nothing = Contents::Memory(&[]);
+            return self.outgoing.send(&self.socket, head, nothing, Cut::WHOLE);
+        }
+        self.send_body(announce, request.head_only, serving)
+    }
+
+    /// Answers with the file, in the calls of the style.
+    fn send_body(
+        &mut self,
+        announce: Announce,
+        head_only: bool,
+        serving: &mut Serving<'_>,
+    ) -> Sent {
+        let cut = Cut {
+            pieces: serving.injections.split,
+            apart: serving.style == Style::WriteParts,
+        };
+        let body = serving.body;
+        let length = body.length;
+        let (socket, outgoing) = (&self.socket, &mut self.outgoing);
         match serving.style {
-            Style::OpenRead => self.answer_open_read(announce, request.head_only, serving),
-            Style::Sendfile => self.answer_sendfile(announce, request.head_only, serving),
-        }
-    }
-
-    fn answer_sendfile(
-        &mut self,
-        announce: Announce,
-        head_only: bool,
-        serving: &mut Serving<'_>,
-    ) -> Sent {
-        let length = serving.body.length;
-        let head = serving.heads.head(length, announce);
-        if head_only || length == 0 {
-            return self.send(head, &[]);
-        }
-        // The errors of setsockopt are those of a connection that is gone; so are the next ones.
-        let _gone = sockopt::set_tcp_cork(&self.socket, true);
-        self.unsent.corked = true;
-        self.unsent.file_offset = 0;
-        self.unsent.file_end = length;
-        match self.send(head, &[]) {
-            Sent::All => self.flush(serving.body),
-            other => other,
-        }
-    }
-
-    fn answer_open_read(
-        &mut self,
-        announce: Announce,
-        head_only: bool,
-        serving: &mut Serving<'_>,
-    ) -> Sent {
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-        let opened = rustix::fs::openat(
-            rustix::fs::CWD,
-            serving.body.path.as_c_str(),
-            flags,
-            Mode::empty(),
-        );
-        let Ok(file) = opened else {
-            return self.fail_internally(head_only);
-        };
-        let read = read_whole(&file, &mut serving.contents);
-        let sent = match read {
-            Ok(()) => {
-                let head = serving.heads.head(serving.contents.len() as u64, announce);
-                let body: &[u8] = if head_only { &[] } else { &serving.contents };
-                self.send(head, body)
+            Style::Memory | Style::WriteParts => {
+                let head = serving.heads.head(length, announce);
+                let contents = body.contents.as_deref().unwrap_or_default();
+                outgoing.send(socket, head, Contents::Memory(contents), cut)
             }
-            Err(_) => self.fail_internally(head_only),
-        };
-        syscall::close(file);
-        sent
+            Style::Sendfile | Style::SendfileUncorked if length > 0 => {
+                let head = serving.heads.head(length, announce);
+                let corked = serving.style == Style::Sendfile;
+                outgoing.send_file(socket, head, (&body.file, length), cut, corked)
+            }
+            Style::Mmap if length > 0 => {
+                let mapped = usize::try_from(length)
+                    .map_err(|_too_large| Errno::FBIG)
+                    .and_then(|length| Mapping::new(&body.file, length));
+                let Ok(mapping) = mapped else {
+                    return self.fail_internally(head_only);
+                };
+                let head = serving.heads.head(length, announce);
+                outgoing.send(socket, head, Contents::Mapped(&mapping), cut)
+            }
+            Style::Mmap | Style::Sendfile | Style::SendfileUncorked => {
+                let head = serving.heads.head(length, announce);
+                outgoing.send(socket, head, Contents::Memory(&[]), cut)
+            }
+            Style::Pread => {
+                if read_kept(body, &mut serving.contents).is_err() {
+                    return self.fail_internally(head_only);
+                }
+                self.send_read(announce, head_only, serving, cut)
+            }
+            Style::OpenRead => {
+                let Ok(file) = open(body) else {
+                    return self.fail_internally(head_only);
+                };
+                let sent = match read_whole(&file, &mut serving.contents) {
+                    Ok(()) => self.send_read(announce, head_only, serving, cut),
+                    Err(_) => self.fail_internally(head_only),
+                };
+                syscall::close(file);
+                sent
+            }
+        }
+    }
+
+    /// Sends what was read of the file.
+    fn send_read(
+        &mut self,
+        announce: Announce,
+        head_only: bool,
+        serving: &mut Serving<'_>,
+        cut: Cut,
+    ) -> Sent {
+        let head = serving.heads.head(serving.contents.len() as u64, announce);
+        let body: &[u8] = if head_only { &[] } else { &serving.contents };
+        self.outgoing
+            .send(&self.socket, head, Contents::Memory(body), cut)
     }
 
     fn fail_internally(&mut self, head_only: bool) -> Sent {
@@ -323,75 +348,45 @@ impl Connection {
     }
 
     fn send_status(&mut self, status: Status, announce: Announce, head_only: bool) -> Sent {
-        self.send(&status_response(status, announce, head_only), &[])
+        let response = status_response(status, announce, head_only);
+        let nothing = Contents::Memory(&[]);
+        self.outgoing
+            .send(&self.socket, &response, nothing, Cut::WHOLE)
+    }
+}
+
+impl Serving<'_> {
+    /// The costs that are added to each request.
+    pub(crate) fn inject(&self) {
+        self.spin.run();
+        for _call in 0..self.injections.getppid {
+            let _parent = rustix::process::getppid();
+        }
+        for _time in 0..self.injections.open {
+            // A file that is gone costs the failing call alone, and the request fails by itself.
+            if let Ok(file) = open(self.body) {
+                let _status = rustix::fs::fstat(&file);
+                syscall::close(file);
+            }
+        }
+        sleep(self.injections.sleep_us);
+        if self.injections.lock_us > 0 {
+            let _held = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+            sleep(self.injections.lock_us);
+        }
     }
 
-    /// Writes both parts with one call and keeps what does not fit.
-    fn send(&mut self, head: &[u8], body: &[u8]) -> Sent {
-        let parts = [IoSlice::new(head), IoSlice::new(body)];
-        let parts = if body.is_empty() {
-            &parts[..1]
-        } else {
-            &parts[..]
-        };
-        let written = match write_parts(&self.socket, parts) {
-            Ok(written) => written,
-            Err(Errno::AGAIN) => 0,
-            Err(_) => return Sent::Failed,
-        };
-        if written == head.len() + body.len() {
-            return Sent::All;
+    /// Whether this is the one of so many requests that fails.
+    fn fails_on_purpose(&mut self) -> bool {
+        if self.injections.error_every == 0 {
+            return false;
         }
-        let head_left = &head[written.min(head.len())..];
-        let body_left = &body[written.saturating_sub(head.len())..];
-        self.unsent.bytes.clear();
-        self.unsent.bytes.extend_from_slice(head_left);
-        self.unsent.bytes.extend_from_slice(body_left);
-        Sent::Blocked
-    }
-
-    /// Writes what is left over, and of the file what belongs to the response. A short write means
-    /// that the send buffer is full, so the call that would say so (`EAGAIN`) is not made.
-    fn flush(&mut self, body: &BodyFile) -> Sent {
-        let unsent = &mut self.unsent;
-        if !unsent.bytes.is_empty() {
-            match write_parts(&self.socket, &[IoSlice::new(&unsent.bytes)]) {
-                Ok(written) => drop(unsent.bytes.drain(..written)),
-                Err(Errno::AGAIN) => {}
-                Err(_) => return Sent::Failed,
-            }
-            if !unsent.bytes.is_empty() {
-                return Sent::Blocked;
-            }
-            // What a slow client left behind is not kept for the life of its connection.
-            unsent.bytes.shrink_to(MAX_HEAD_BYTES);
+        self.since_error += 1;
+        let fails = self.since_error >= self.injections.error_every;
+        if fails {
+            self.since_error = 0;
         }
-        if unsent.file_offset < unsent.file_end {
-            let left = unsent.file_end - unsent.file_offset;
-            let asked = usize::try_from(left)
-                .unwrap_or(usize::MAX)
-                .min(MAX_SENDFILE_BYTES);
-            let sent = rustix::fs::sendfile(
-                &self.socket,
-                &body.file,
-                Some(&mut unsent.file_offset),
-                asked,
-            );
-            match sent {
-                // The file has become shorter than its announced length.
-                Ok(0) => return Sent::Failed,
-                Ok(_) | Err(Errno::AGAIN | Errno::INTR) => {}
-                Err(_) => return Sent::Failed,
-            }
-            if unsent.file_offset < unsent.file_end {
-                return Sent::Blocked;
-            }
-        }
-        if unsent.corked {
-            let _gone = sockopt::set_tcp_cork(&self.socket, false);
-            unsent.corked = false;
-        }
-        Sent::All
+        fails
     }
 }
 
@@ -414,10 +409,50 @@ impl Input {
     }
 }
 
+fn open(body: &BodyFile) -> rustix::io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    rustix::fs::openat(rustix::fs::CWD, body.path.as_c_str(), flags, Mode::empty())
+}
+
+/// Sleeps with one call unless a signal comes between; not at all for 0.
+fn sleep(microseconds: u32) {
+    if microseconds == 0 {
+        return;
+    }
+    let mut left = Timespec {
+        tv_sec: i64::from(microseconds / 1_000_000),
+        tv_nsec: i64::from(microseconds % 1_000_000) * 1_000,
+    };
+    while let NanosleepRelativeResult::Interrupted(rest) =
+        rustix::thread::clock_nanosleep_relative(ClockId::Monotonic, &left)
+    {
+        left = rest;
+    }
+}
+
 /// Reads a file into memory with `fstat` and, for a regular file that does not shrink, one `read`.
 fn read_whole(file: &OwnedFd, contents: &mut Vec<u8>) -> rustix::io::Result<()> {
     let status = rustix::fs::fstat(file)?;
     let length = usize::try_from(status.st_size).map_err(|_too_large| Errno::FBIG)?;
+    fill(contents, length, |room, _at| {
+        rustix::io::read(file.as_fd(), room)
+    })
+}
+
+/// Reads the open file into memory with one `pread64`, if it does not shrink.
+fn read_kept(body: &BodyFile, contents: &mut Vec<u8>) -> rustix::io::Result<()> {
+    let length = usize::try_from(body.length).map_err(|_too_large| Errno::FBIG)?;
+    fill(contents, length, |room, at| {
+        rustix::io::pread(&body.file, room, at)
+    })
+}
+
+/// Fills a buffer from reads into the room that is left, each with its offset.
+fn fill(
+    contents: &mut Vec<u8>,
+    length: usize,
+    read: impl Fn(&mut [u8], u64) -> rustix::io::Result<usize>,
+) -> rustix::io::Result<()> {
     let more = length.saturating_sub(contents.len());
     contents
         .try_reserve_exact(more)
@@ -425,7 +460,7 @@ fn read_whole(file: &OwnedFd, contents: &mut Vec<u8>) -> rustix::io::Result<()> 
     contents.resize(length, 0);
     let mut filled = 0;
     while filled < length {
-        match rustix::io::read(file.as_fd(), &mut contents[filled..])? {
+        match read(&mut contents[filled..], filled as u64)? {
             0 => break,
             read => filled += read,
         }
@@ -434,11 +469,5 @@ fn read_whole(file: &OwnedFd, contents: &mut Vec<u8>) -> rustix::io::Result<()> 
     Ok(())
 }
 
-fn write_parts(socket: &OwnedFd, parts: &[IoSlice<'_>]) -> rustix::io::Result<usize> {
-    rustix::io::retry_on_intr(|| rustix::io::writev(socket, parts))
-}
-
 /// What is thrown away of a client that goes on sending after a refusal, before it is cut off.
 const MAX_DISCARDED_BYTES: usize = 1 << 20;
-/// The most that one `sendfile` takes (`MAX_RW_COUNT` in include/linux/fs.h).
-const MAX_SENDFILE_BYTES: usize = 0x7fff_f000;

@@ -4,14 +4,22 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use crate::config::{knob_names, style_names};
+use crate::spec::{knob_names, style_names};
 
 /// A spec that cannot be understood.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SpecError {
+    /// Knobs that cannot be together.
+    #[error("{knob} is not possible here: {why}")]
+    Conflict {
+        /// The knob.
+        knob: &'static str,
+        /// The reason, and what to do.
+        why: &'static str,
+    },
     /// The value of a knob is not a number, or too large.
-    #[error("{knob} takes a whole number from 0 to {limit}, as in {knob}=5, not {found:?}")]
+    #[error("{knob} takes a whole number from 0 to {limit}, as in {knob}=1, not {found:?}")]
     KnobValue {
         /// The knob.
         knob: &'static str,
@@ -19,6 +27,16 @@ pub enum SpecError {
         found: String,
         /// The largest value.
         limit: u32,
+    },
+    /// The value of a knob is none of its words.
+    #[error("{knob} is one of {known}, not {found:?}")]
+    KnobWord {
+        /// The knob.
+        knob: &'static str,
+        /// What was given.
+        found: String,
+        /// Its words.
+        known: String,
     },
     /// A knob is given more than once.
     #[error("{knob} is given twice; give it once")]
@@ -60,6 +78,14 @@ pub enum ServeError {
         /// What the kernel said.
         source: io::Error,
     },
+    /// There are fewer CPUs than the server is told to use.
+    #[error("{wanted} CPUs are to be used and {allowed} are allowed; lower cpus, or allow more")]
+    Cpus {
+        /// CPUs that are to be used.
+        wanted: u32,
+        /// CPUs that this process may use.
+        allowed: u32,
+    },
     /// The file cannot be served.
     #[error("failed to serve {path:?}: {source}")]
     File {
@@ -79,6 +105,15 @@ pub enum ServeError {
     Os {
         /// The call.
         call: &'static str,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// The kernel gives no `io_uring`.
+    #[error(
+        "failed to set up io_uring: {source}; see the sysctl kernel.io_uring_disabled, or choose \
+         another poller"
+    )]
+    Ring {
         /// What the kernel said.
         source: io::Error,
     },

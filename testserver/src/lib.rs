@@ -1,21 +1,24 @@
 //! Reference servers whose system calls per request are known exactly.
 //!
 //! A server of this crate answers HTTP/1.1 requests for one file. What makes it useful is not what
-//! it serves but what it costs: [`Style::calls_per_request`] lists every system call that a request
+//! it serves but what it costs: [`Config::calls_per_request`] lists every system call that a request
 //! causes, and nothing else happens. There is no log, no clock, no timer and no allocation in the
 //! steady state. A profiler that is pointed at it has to find exactly that table, and
-//! [`Injections`] add a known cost to it.
+//! [`Injections`] add a known cost to it. [`Style`] is where a response comes from and how it is
+//! sent; [`Polling`], [`Reading`] and [`Accepting`] can be combined with any of them.
 //!
 //! # What is exact, and when
 //!
 //! The table holds for one `GET` at a time per server (lock-step), for a file that fits into the
-//! send buffer of the socket. Under concurrent load `epoll_wait` falls below its figure, because one
-//! wake-up brings the requests of several connections; every other row stays what it is. When a
-//! client reads so slowly that a write would block, calls are added: the interest in the connection
-//! changes (`epoll_ctl`), and the rest is written after the next wake-up.
+//! send buffer of the socket. Under concurrent load `epoll_wait` (or what else a worker waits with)
+//! falls below its figure, because one wake-up brings the requests of several connections; every
+//! other row stays what it is, but for `futex`, in which workers wait for a mutex that another one
+//! holds. When a client reads so slowly that a write would block, calls are added: the interest in
+//! the connection changes (`epoll_ctl`), and the rest is written after the next wake-up.
 //!
 //! A connection costs, once: `accept4` and `epoll_ctl` with the wake-up of the listening socket when
-//! it begins, and a wake-up, the `recvfrom` that returns 0 and `close` when it ends. `TCP_NODELAY`
+//! it begins, and a wake-up, the `recvfrom` that returns 0 and `close` when it ends; `epoll_ctl`
+//! with epoll only. `TCP_NODELAY`
 //! is set on the listening socket, from which Linux copies it to each connection, so it costs no
 //! call.
 //!
@@ -28,18 +31,25 @@
 #![deny(unsafe_code)]
 
 mod body;
+mod calls;
 mod config;
 mod connection;
 mod error;
+mod outgoing;
+mod poller;
 mod request;
 mod response;
 mod server;
+mod spec;
 mod spin;
 mod style;
 mod syscall;
+mod timing;
 mod worker;
 
+pub use calls::CallCount;
 pub use config::{Body, Config, Injections};
 pub use error::{ServeError, SpecError};
-pub use server::{Server, StopHandle};
-pub use style::{CallCount, Style};
+pub use server::{InjectedCost, Server, StopHandle};
+pub use spec::knobs;
+pub use style::{Accepting, Polling, Reading, Style};

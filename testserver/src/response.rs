@@ -58,16 +58,27 @@ impl Announce {
 /// length changes.
 pub(crate) struct Heads {
     content_length: u64,
+    dress: Dress,
     by_announce: [Vec<u8>; 3],
 }
 
+/// What the heads of successful responses have besides what they need.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Dress {
+    /// The body is compressed.
+    pub(crate) gzip: bool,
+    /// Bytes to fill the head up to.
+    pub(crate) head_bytes: u32,
+}
+
 impl Heads {
-    pub(crate) fn new(content_length: u64) -> Self {
+    pub(crate) fn new(content_length: u64, dress: Dress) -> Self {
         Self {
             content_length,
+            dress,
             by_announce: Announce::ALL.map(|announce| {
                 let mut head = Vec::new();
-                write_head(&mut head, Status::Ok, content_length, announce);
+                write_head(&mut head, Status::Ok, content_length, announce, dress);
                 head
             }),
         }
@@ -76,7 +87,7 @@ impl Heads {
     /// The head of a response with a body of so many bytes.
     pub(crate) fn head(&mut self, content_length: u64, announce: Announce) -> &[u8] {
         if content_length != self.content_length {
-            *self = Self::new(content_length);
+            *self = Self::new(content_length, self.dress);
         }
         &self.by_announce[announce as usize]
     }
@@ -86,7 +97,13 @@ impl Heads {
 pub(crate) fn status_response(status: Status, announce: Announce, head_only: bool) -> Vec<u8> {
     let mut response = Vec::new();
     let text_bytes = status.line().len() as u64 + 1;
-    write_head(&mut response, status, text_bytes, announce);
+    write_head(
+        &mut response,
+        status,
+        text_bytes,
+        announce,
+        Dress::default(),
+    );
     if !head_only {
         response.extend_from_slice(status.line().as_bytes());
         response.push(b'\n');
@@ -94,7 +111,13 @@ pub(crate) fn status_response(status: Status, announce: Announce, head_only: boo
     response
 }
 
-fn write_head(buffer: &mut Vec<u8>, status: Status, content_length: u64, announce: Announce) {
+fn write_head(
+    buffer: &mut Vec<u8>,
+    status: Status,
+    content_length: u64,
+    announce: Announce,
+    dress: Dress,
+) {
     let content_type = match status {
         Status::Ok => "application/octet-stream",
         _ => "text/plain",
@@ -103,15 +126,31 @@ fn write_head(buffer: &mut Vec<u8>, status: Status, content_length: u64, announc
         Status::MethodNotAllowed => "Allow: GET, HEAD\r\n",
         _ => "",
     };
+    let encoding = if dress.gzip {
+        "Content-Encoding: gzip\r\n"
+    } else {
+        ""
+    };
     write!(
         buffer,
         "HTTP/1.1 {}\r\nServer: whyfast-testserver\r\nContent-Type: {content_type}\r\n\
-         Content-Length: {content_length}\r\n{allow}{}\r\n",
+         Content-Length: {content_length}\r\n{allow}{encoding}{}",
         status.line(),
         announce.line(),
     )
     .expect("writing to memory does not fail");
+    let wanted = usize::try_from(dress.head_bytes).unwrap_or(usize::MAX);
+    let room = wanted.saturating_sub(buffer.len() + END.len());
+    if let Some(value @ 1..) = room.checked_sub(PADDING.len() + END.len()) {
+        buffer.extend_from_slice(PADDING);
+        buffer.resize(buffer.len() + value, b'x');
+        buffer.extend_from_slice(END);
+    }
+    buffer.extend_from_slice(END);
 }
+
+const END: &[u8] = b"\r\n";
+const PADDING: &[u8] = b"X-Padding: ";
 
 #[cfg(test)]
 mod tests {
@@ -120,7 +159,7 @@ mod tests {
     /// The head of a success, byte by byte, for each way to go on.
     #[test]
     fn heads_are_fixed() {
-        let mut heads = Heads::new(7);
+        let mut heads = Heads::new(7, Dress::default());
         let expected = |length: u64, connection: &str| {
             format!(
                 "HTTP/1.1 200 OK\r\nServer: whyfast-testserver\r\n\
@@ -138,6 +177,28 @@ mod tests {
                 expected(length, connection)
             );
         }
+    }
+
+    /// A head is filled up to the length that is asked for, or stays as it is where that is too near.
+    #[test]
+    fn heads_are_filled_up() {
+        let length = |head_bytes| {
+            let dress = Dress {
+                head_bytes,
+                gzip: true,
+            };
+            let mut heads = Heads::new(7, dress);
+            let head = heads.head(7, Announce::Nothing);
+            assert!(head.ends_with(b"\r\n\r\n"));
+            head.len()
+        };
+        let plain = length(0);
+        assert_eq!(length(400), 400);
+        assert_eq!(length(10), plain);
+        // Name, colon, space, one byte of value and the line's end.
+        let shortest = u32::try_from(plain).expect("a short head") + 14;
+        assert_eq!(length(shortest), plain + 14);
+        assert_eq!(length(shortest - 1), plain);
     }
 
     /// A response of a status alone, with and without its body.

@@ -2,20 +2,23 @@
 
 use std::fmt;
 use std::net::SocketAddr;
+use std::num::{NonZeroU32, NonZeroU64};
 use std::os::fd::{AsFd as _, OwnedFd};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::thread;
 
 use rustix::event::EventfdFlags;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
+use rustix::thread::{ClockId, CpuSet};
 
 use crate::body::BodyFile;
 use crate::connection::Serving;
-use crate::response::Heads;
+use crate::response::{Dress, Heads};
 use crate::spin::Spin;
+use crate::timing::{AllTimes, InjectionTimes};
 use crate::worker::Worker;
-use crate::{Config, ServeError};
+use crate::{Accepting, Config, ServeError};
 
 /// A server that listens, and answers once it runs.
 pub struct Server {
@@ -23,7 +26,11 @@ pub struct Server {
     body: BodyFile,
     listeners: Vec<OwnedFd>,
     local_address: SocketAddr,
+    /// The CPUs to use, where not all of them.
+    cpus: Option<CpuSet>,
     spin: Spin,
+    lock: Mutex<()>,
+    times: AllTimes,
     stop: StopHandle,
 }
 
@@ -31,28 +38,41 @@ impl Server {
     /// Opens or generates the file, listens, and calibrates what is injected.
     pub fn bind(config: Config) -> Result<Self, ServeError> {
         let mut body = BodyFile::new(&config.body)?;
-        if !config.style.opens_path() {
+        if config.gzip {
+            body = body.compressed()?;
+        }
+        if config.style.keeps_contents() {
+            body.keep_contents()?;
+        }
+        if !config.opens_path() {
             body.forget_path()?;
         }
+        let cpus = config.cpus.map(chosen_cpus).transpose()?;
         let bind_error = |source: Errno| ServeError::Bind {
             address: config.address,
             source: source.into(),
         };
-        let workers = config.workers.get();
-        let share_port = workers > 1;
+        let listeners_wanted = match config.accepting {
+            Accepting::ReusePort => config.workers.map_or(1, NonZeroU32::get),
+            Accepting::Exclusive | Accepting::Shared => 1,
+        };
+        let share_port = listeners_wanted > 1;
         let first = listen(config.address, share_port).map_err(bind_error)?;
         let local_address = rustix::net::getsockname(&first)
             .and_then(SocketAddr::try_from)
             .map_err(bind_error)?;
         let mut listeners = vec![first];
-        for _worker in 1..workers {
+        for _listener in 1..listeners_wanted {
             listeners.push(listen(local_address, share_port).map_err(bind_error)?);
         }
         Ok(Self {
             body,
             listeners,
             local_address,
+            cpus,
             spin: Spin::calibrated(config.injections.spin_us),
+            lock: Mutex::new(()),
+            times: AllTimes::default(),
             stop: StopHandle::new()?,
             config,
         })
@@ -73,20 +93,52 @@ impl Server {
         self.stop.clone()
     }
 
+    /// What the injections of one request cost on this thread, measured by doing them and nothing
+    /// else: medians over blocks, so that what disturbs a few of them does not show.
+    pub fn measure_injections(&self) -> Result<InjectedCost, ServeError> {
+        self.settle_thread()?;
+        let serving = self.serving();
+        let now = |clock| {
+            let time = rustix::time::clock_gettime(clock);
+            time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
+        };
+        let (mut wall, mut cpu) = (Vec::new(), Vec::new());
+        for _block in 0..COST_BLOCKS {
+            let (wall_start, cpu_start) = (now(ClockId::Monotonic), now(ClockId::ThreadCPUTime));
+            for _request in 0..COST_REQUESTS {
+                serving.inject();
+            }
+            cpu.push((now(ClockId::ThreadCPUTime) - cpu_start) / f64::from(COST_REQUESTS));
+            wall.push((now(ClockId::Monotonic) - wall_start) / f64::from(COST_REQUESTS));
+        }
+        let median = |mut values: Vec<f64>| {
+            values.sort_by(f64::total_cmp);
+            values[values.len() / 2]
+        };
+        Ok(InjectedCost {
+            wall_ns: median(wall),
+            cpu_ns: median(cpu),
+        })
+    }
+
     /// Serves until it is stopped: on the calling thread, and on one more thread per further worker.
     /// Open connections are closed at the end.
     ///
     /// `SIGPIPE` has to be ignored, as it is in Rust programs unless they change it: a client that
     /// goes away during a response would otherwise end the process.
-    pub fn run(self) -> Result<(), ServeError> {
-        let (first, others) = self
-            .listeners
-            .split_first()
-            .expect("the number of workers is not zero");
+    ///
+    /// Returns the mean time that the injections of a request took, ns, where
+    /// [`Config::time_injections`] asked for it and there was a request.
+    pub fn run(self) -> Result<Option<f64>, ServeError> {
+        self.settle_thread()?;
+        let workers = self.config.workers.map_or(1, NonZeroU32::get);
+        // Each has its own listening socket, or all share the only one.
+        let mut listeners = self.listeners.iter().cycle();
+        let first = listeners.next().expect("a server has a listening socket");
         thread::scope(|scope| {
-            let mut threads = Vec::with_capacity(others.len());
+            let mut threads = Vec::new();
             let mut outcome = Ok(());
-            for listener in others {
+            for (listener, _worker) in listeners.zip(1..workers) {
                 let spawned = thread::Builder::new()
                     .name("testserver".to_owned())
                     .spawn_scoped(scope, || self.work(listener));
@@ -105,23 +157,49 @@ impl Server {
                 outcome = outcome.and(joined.unwrap_or(Err(ServeError::WorkerPanicked)));
             }
             outcome
-        })
+        })?;
+        Ok(self.times.mean_ns())
+    }
+
+    /// The CPUs and the timer of this thread; threads that it makes afterwards inherit both.
+    fn settle_thread(&self) -> Result<(), ServeError> {
+        if let Some(cpus) = &self.cpus {
+            rustix::thread::sched_setaffinity(None, cpus)
+                .map_err(ServeError::os("sched_setaffinity"))?;
+        }
+        rustix::thread::set_current_timer_slack(Some(TIMER_SLACK_NS))
+            .map_err(ServeError::os("prctl"))
+    }
+
+    fn serving(&self) -> Serving<'_> {
+        let dress = Dress {
+            gzip: self.config.gzip,
+            head_bytes: self.config.head_bytes,
+        };
+        Serving {
+            style: self.config.style,
+            reading: self.config.reading,
+            injections: self.config.injections,
+            body: &self.body,
+            spin: self.spin,
+            lock: &self.lock,
+            heads: Heads::new(self.body.length, dress),
+            contents: Vec::new(),
+            since_error: 0,
+            times: self.config.time_injections.then(InjectionTimes::default),
+        }
     }
 
     /// One worker; when it ends, for whatever reason, so do the others.
     fn work(&self, listener: &OwnedFd) -> Result<(), ServeError> {
         let stop_others = StopOnDrop(&self.stop);
-        let serving = Serving {
-            style: self.config.style,
-            body: &self.body,
-            spin: self.spin,
-            getppid: self.config.injections.getppid,
-            heads: Heads::new(self.body.length),
-            contents: Vec::new(),
-        };
-        let outcome = Worker::new(listener, self.stop.descriptor.as_fd(), serving)?.run();
+        let stop = self.stop.descriptor.as_fd();
+        let times = Worker::new(&self.config, listener, stop, self.serving())?.run();
         drop(stop_others);
-        outcome
+        if let Some(times) = times? {
+            self.times.merge(&times);
+        }
+        Ok(())
     }
 }
 
@@ -133,6 +211,15 @@ impl fmt::Debug for Server {
             .field("local_address", &self.local_address)
             .finish_non_exhaustive()
     }
+}
+
+/// What the injections of one request cost.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct InjectedCost {
+    /// Time on the wall, ns.
+    pub wall_ns: f64,
+    /// CPU time, ns; the rest of the time on the wall is sleep.
+    pub cpu_ns: f64,
 }
 
 /// Ends a running server, from any thread.
@@ -165,6 +252,26 @@ impl Drop for StopOnDrop<'_> {
     }
 }
 
+/// The first CPUs of those that this process may use.
+fn chosen_cpus(wanted: NonZeroU32) -> Result<CpuSet, ServeError> {
+    let allowed =
+        rustix::thread::sched_getaffinity(None).map_err(ServeError::os("sched_getaffinity"))?;
+    if allowed.count() < wanted.get() {
+        return Err(ServeError::Cpus {
+            wanted: wanted.get(),
+            allowed: allowed.count(),
+        });
+    }
+    let mut chosen = CpuSet::new();
+    for cpu in (0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu)) {
+        if chosen.count() == wanted.get() {
+            break;
+        }
+        chosen.set(cpu);
+    }
+    Ok(chosen)
+}
+
 fn listen(address: SocketAddr, share_port: bool) -> rustix::io::Result<OwnedFd> {
     let family = match address {
         SocketAddr::V4(_) => AddressFamily::INET,
@@ -186,3 +293,26 @@ fn listen(address: SocketAddr, share_port: bool) -> rustix::io::Result<OwnedFd> 
 
 /// Connections that may wait to be taken; the kernel lowers it to `net.core.somaxconn`.
 const BACKLOG: i32 = 4096;
+/// Enough blocks for a median, each long enough that reading two clocks (some 200 ns) does not show
+/// in injections of microseconds.
+const COST_BLOCKS: u32 = 51;
+const COST_REQUESTS: u32 = 200;
+
+/// Sleeps end as near to their time as the kernel can; its default is 50 us later.
+const TIMER_SLACK_NS: NonZeroU64 = NonZeroU64::MIN;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One CPU of those that are allowed is chosen, and all of them where as many are wanted.
+    #[test]
+    fn chooses_of_the_allowed_cpus() {
+        let allowed = rustix::thread::sched_getaffinity(None).expect("it is known");
+        let one = chosen_cpus(NonZeroU32::MIN).expect("there is one");
+        assert_eq!(one.count(), 1);
+        assert!((0..CpuSet::MAX_CPU).all(|cpu| !one.is_set(cpu) || allowed.is_set(cpu)));
+        let wanted = NonZeroU32::new(allowed.count()).expect("there is one");
+        assert_eq!(chosen_cpus(wanted).expect("there are as many"), allowed);
+    }
+}

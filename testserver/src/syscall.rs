@@ -1,8 +1,9 @@
-//! The two system calls that have to be exactly the ones that the tables name.
+//! The system calls that have to be exactly the ones that the tables name.
 //!
 //! The only unsafe module of the crate. The wrappers at hand choose the call themselves:
-//! `epoll_pwait` where `epoll_wait` would do, and an `fcntl` before each `close` in builds with
-//! debug assertions.
+//! `epoll_pwait` where `epoll_wait` would do, `ppoll` and `pselect6` for `poll` and `select`, and an
+//! `fcntl` before each `close` in builds with debug assertions. Mapped memory is handed to the
+//! kernel alone: a file that changes under it would break what Rust may assume of memory.
 
 #![expect(
     unsafe_code,
@@ -10,7 +11,12 @@
 )]
 
 use std::io;
-use std::os::fd::{AsRawFd as _, BorrowedFd, IntoRawFd as _, OwnedFd};
+use std::ops::Range;
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, IntoRawFd as _, OwnedFd, RawFd};
+
+use io_uring::{IoUring, opcode, types};
+use rustix::io::Errno;
+use rustix::mm::{MapFlags, ProtFlags};
 
 /// Closes a descriptor, with nothing but `close`.
 pub(crate) fn close(descriptor: OwnedFd) {
@@ -26,10 +32,10 @@ pub(crate) struct Events {
 }
 
 impl Events {
-    pub(crate) fn with_capacity(capacity: u16) -> Self {
+    pub(crate) fn with_capacity(capacity: usize) -> Self {
         let empty = libc::epoll_event { events: 0, u64: 0 };
         Self {
-            buffer: vec![empty; capacity.into()].into_boxed_slice(),
+            buffer: vec![empty; capacity].into_boxed_slice(),
             filled: 0,
         }
     }
@@ -63,17 +69,200 @@ impl Events {
                 0_usize,
             )
         };
-        self.filled = usize::try_from(returned).map_err(|_negative| io::Error::last_os_error())?;
+        self.filled = ready(returned)?;
         Ok(())
     }
 
-    /// How many descriptors are ready.
-    pub(crate) fn len(&self) -> usize {
-        self.filled
-    }
-
-    /// What a ready descriptor was registered with.
-    pub(crate) fn token(&self, index: usize) -> u64 {
-        self.buffer[..self.filled][index].u64
+    /// What the ready descriptors were registered with.
+    pub(crate) fn tokens(&self) -> impl Iterator<Item = u64> + '_ {
+        self.buffer[..self.filled].iter().map(|event| event.u64)
     }
 }
+
+/// Waits without a limit until at least one descriptor is ready; which ones stands in `revents`.
+pub(crate) fn poll(descriptors: &mut [libc::pollfd]) -> io::Result<()> {
+    // SAFETY: the slice is valid for reads and writes of its whole length and borrowed for the call.
+    #[cfg(target_arch = "x86_64")]
+    let returned = unsafe {
+        let no_limit: libc::c_int = -1;
+        libc::syscall(
+            libc::SYS_poll,
+            descriptors.as_mut_ptr(),
+            descriptors.len(),
+            no_limit,
+        )
+    };
+    // SAFETY: as above; neither a limit nor a signal mask is given, so neither is looked at.
+    #[cfg(not(target_arch = "x86_64"))]
+    let returned = unsafe {
+        libc::syscall(
+            libc::SYS_ppoll,
+            descriptors.as_mut_ptr(),
+            descriptors.len(),
+            std::ptr::null::<libc::timespec>(),
+            std::ptr::null::<libc::sigset_t>(),
+            0_usize,
+        )
+    };
+    ready(returned).map(drop)
+}
+
+/// Sets of descriptors, a bit each, as `select` has them. Longer than the C library's, so that they
+/// hold any descriptor.
+#[derive(Clone, Default)]
+pub(crate) struct DescriptorSets {
+    pub(crate) readable: Vec<u64>,
+    pub(crate) writable: Vec<u64>,
+}
+
+/// Waits without a limit until at least one descriptor is ready; the sets hold those afterwards.
+pub(crate) fn select(sets: &mut DescriptorSets) -> io::Result<()> {
+    let words = sets.readable.len().min(sets.writable.len());
+    // SAFETY: both sets are valid for reads and writes of that many words and borrowed for the
+    // call; the kernel looks at one bit per descriptor below the given number, which ends with the
+    // last word. No limit is given.
+    #[cfg(target_arch = "x86_64")]
+    let returned = unsafe {
+        libc::syscall(
+            libc::SYS_select,
+            words * 64,
+            sets.readable.as_mut_ptr(),
+            sets.writable.as_mut_ptr(),
+            std::ptr::null_mut::<u64>(),
+            std::ptr::null_mut::<libc::timeval>(),
+        )
+    };
+    // SAFETY: as above; no signal mask is given.
+    #[cfg(not(target_arch = "x86_64"))]
+    let returned = unsafe {
+        libc::syscall(
+            libc::SYS_pselect6,
+            words * 64,
+            sets.readable.as_mut_ptr(),
+            sets.writable.as_mut_ptr(),
+            std::ptr::null_mut::<u64>(),
+            std::ptr::null_mut::<libc::timespec>(),
+            std::ptr::null_mut::<libc::c_void>(),
+        )
+    };
+    ready(returned).map(drop)
+}
+
+fn ready(returned: libc::c_long) -> io::Result<usize> {
+    usize::try_from(returned).map_err(|_negative| io::Error::last_os_error())
+}
+
+/// An `io_uring` that polls descriptors, once for each time that they are armed.
+pub(crate) struct Ring {
+    ring: IoUring,
+}
+
+impl Ring {
+    pub(crate) fn new() -> io::Result<Self> {
+        // Completions are made by the thread that waits for them, rather than in its interrupts;
+        // kernels before 6.1 do not know that.
+        let deferred = IoUring::builder()
+            .setup_single_issuer()
+            .setup_defer_taskrun()
+            .build(RING_ENTRIES);
+        let ring = deferred.or_else(|_unknown| IoUring::new(RING_ENTRIES))?;
+        Ok(Self { ring })
+    }
+
+    /// Reports the token once, when the descriptor is ready. It is submitted by the next wait.
+    pub(crate) fn arm(&mut self, descriptor: RawFd, token: u64, events: u32) -> io::Result<()> {
+        let entry = opcode::PollAdd::new(types::Fd(descriptor), events)
+            .build()
+            .user_data(token);
+        // SAFETY: a poll refers to no memory, only to a descriptor; one that is closed meanwhile
+        // makes it fail.
+        let pushed = unsafe { self.ring.submission().push(&entry) };
+        if pushed.is_err() {
+            self.ring.submit()?;
+            // SAFETY: as above.
+            let pushed = unsafe { self.ring.submission().push(&entry) };
+            return pushed.map_err(io::Error::other);
+        }
+        Ok(())
+    }
+
+    /// Waits without a limit until at least one descriptor is ready, and takes at most `limit`.
+    pub(crate) fn wait(&mut self, limit: usize, tokens: &mut Vec<u64>) -> io::Result<()> {
+        self.ring.submit_and_wait(1)?;
+        let completions = self.ring.completion().take(limit);
+        tokens.extend(completions.map(|completion| completion.user_data()));
+        Ok(())
+    }
+}
+
+/// A file in memory, to be written from there.
+pub(crate) struct Mapping {
+    start: *mut libc::c_void,
+    length: usize,
+}
+
+impl Mapping {
+    /// Maps the first bytes of a file, at least one of them.
+    pub(crate) fn new(file: impl AsFd, length: usize) -> rustix::io::Result<Self> {
+        // SAFETY: a new mapping at a place of the kernel's choice touches no memory in use, and
+        // nothing here reads it.
+        let start = unsafe {
+            rustix::mm::mmap(
+                std::ptr::null_mut(),
+                length,
+                ProtFlags::READ,
+                MapFlags::SHARED,
+                file,
+                0,
+            )
+        }?;
+        Ok(Self { start, length })
+    }
+
+    pub(crate) fn length(&self) -> usize {
+        self.length
+    }
+
+    /// Writes bytes, then a part of the mapping, with one `writev`. A file that has become shorter
+    /// makes it fail (`EFAULT`) or write less.
+    pub(crate) fn write_after(
+        &self,
+        socket: &OwnedFd,
+        head: &[u8],
+        part: Range<usize>,
+    ) -> rustix::io::Result<usize> {
+        let part = part.start.min(self.length)..part.end.min(self.length);
+        let vectors = [
+            libc::iovec {
+                iov_base: head.as_ptr().cast_mut().cast(),
+                iov_len: head.len(),
+            },
+            libc::iovec {
+                iov_base: self.start.wrapping_byte_add(part.start),
+                iov_len: part.len(),
+            },
+        ];
+        let count: libc::c_int = if part.is_empty() { 1 } else { 2 };
+        // SAFETY: the kernel reads the head, which is borrowed, and of the mapping, which lives as
+        // long as `self`, a part inside of it.
+        let written = unsafe {
+            libc::syscall(
+                libc::SYS_writev,
+                socket.as_raw_fd(),
+                &raw const vectors,
+                count,
+            )
+        };
+        ready(written).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is owned and not used afterwards; it fails only where there is none.
+        let _unmapped = unsafe { rustix::mm::munmap(self.start, self.length) };
+    }
+}
+
+/// Polls that can be submitted at once: as many as one wake-up arms again.
+const RING_ENTRIES: u32 = 1024;

@@ -2,18 +2,20 @@
 
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
-use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
 
 use crate::connection::{Connection, Next, Serving};
-use crate::syscall::Events;
-use crate::{ServeError, Style};
+use crate::poller::{Interest, Poller};
+use crate::timing::InjectionTimes;
+use crate::{Accepting, Config, ServeError};
 
-/// One thread's epoll, listening socket and connections.
+/// One thread's poller, listening socket and connections.
 pub(crate) struct Worker<'a> {
-    epoll: OwnedFd,
+    poller: Poller,
     listener: &'a OwnedFd,
+    /// Whether the kernel is to wake one of the workers that wait for the listening socket.
+    exclusive: bool,
     serving: Serving<'a>,
     slots: Vec<Option<Slot>>,
     free_slots: Vec<usize>,
@@ -30,17 +32,21 @@ struct Slot {
 
 impl<'a> Worker<'a> {
     pub(crate) fn new(
+        config: &Config,
         listener: &'a OwnedFd,
         stop: BorrowedFd<'_>,
         serving: Serving<'a>,
     ) -> Result<Self, ServeError> {
-        let epoll = epoll::create(CreateFlags::CLOEXEC).map_err(ServeError::os("epoll_create1"))?;
+        let max_events = config.max_events.map_or(MAX_EVENTS, |limit| {
+            usize::try_from(limit.get()).unwrap_or(MAX_EVENTS)
+        });
+        let mut poller = Poller::new(config.polling, max_events)?;
         // Never read, so that it stays ready and wakes every worker.
-        epoll::add(&epoll, stop, EventData::new_u64(STOP), EventFlags::IN)
-            .map_err(ServeError::os("epoll_ctl"))?;
+        poller.watch(stop, STOP, Interest::Accept { exclusive: false })?;
         let mut worker = Self {
-            epoll,
+            poller,
             listener,
+            exclusive: config.accepting == Accepting::Exclusive,
             serving,
             slots: Vec::new(),
             free_slots: Vec::new(),
@@ -51,19 +57,13 @@ impl<'a> Worker<'a> {
         Ok(worker)
     }
 
-    /// Serves until the stop descriptor is ready.
-    pub(crate) fn run(mut self) -> Result<(), ServeError> {
-        let mut events = Events::with_capacity(MAX_EVENTS);
+    /// Serves until the stop descriptor is ready; returns the times of injections, where taken.
+    pub(crate) fn run(mut self) -> Result<Option<InjectionTimes>, ServeError> {
         loop {
-            if let Err(error) = events.wait(self.epoll.as_fd()) {
-                if error.kind() == std::io::ErrorKind::Interrupted {
-                    continue;
-                }
-                return Err(ServeError::os("epoll_wait")(error));
-            }
-            for index in 0..events.len() {
-                match events.token(index) {
-                    STOP => return Ok(()),
+            self.poller.wait()?;
+            for index in 0..self.poller.ready() {
+                match self.poller.token(index) {
+                    STOP => return Ok(self.serving.times),
                     LISTENER => self.accept()?,
                     // A descriptor has one event per wake-up, and slots are freed only by their
                     // own, so the slot cannot have changed hands since.
@@ -85,27 +85,33 @@ impl<'a> Worker<'a> {
             Err(error @ (Errno::BADF | Errno::INVAL | Errno::NOTSOCK)) => {
                 return Err(ServeError::os("accept4")(error));
             }
-            // The connection ended before it was taken, or the network refused it.
-            Err(_) => return Ok(()),
+            // Another worker took it, it ended before it was taken, or the network refused it.
+            Err(_) => return self.go_on_accepting(),
         };
         let connection = Connection::new(socket, self.free_buffers.pop());
         let index = self.free_slots.pop().unwrap_or_else(|| {
             self.slots.push(None);
             self.slots.len() - 1
         });
-        let data = EventData::new_u64(index as u64);
-        epoll::add(
-            &self.epoll,
-            connection.socket(),
-            data,
-            interest(self.serving.style, EventFlags::IN),
-        )
-        .map_err(ServeError::os("epoll_ctl"))?;
+        self.poller
+            .watch(connection.socket().as_fd(), index as u64, Interest::Read)?;
         self.slots[index] = Some(Slot {
             connection,
             writing: false,
         });
-        Ok(())
+        self.go_on_accepting()
+    }
+
+    fn go_on_accepting(&mut self) -> Result<(), ServeError> {
+        let interest = self.accept_interest();
+        self.poller
+            .go_on(self.listener.as_fd(), LISTENER, interest, false)
+    }
+
+    fn accept_interest(&self) -> Interest {
+        Interest::Accept {
+            exclusive: self.exclusive,
+        }
     }
 
     fn advance(&mut self, index: usize) -> Result<(), ServeError> {
@@ -118,23 +124,20 @@ impl<'a> Worker<'a> {
             Next::Read => false,
             Next::Write => true,
         };
-        if writing != slot.writing {
-            slot.writing = writing;
-            let flags = if writing {
-                EventFlags::OUT
-            } else {
-                EventFlags::IN
-            };
-            let interest = interest(self.serving.style, flags);
-            let data = EventData::new_u64(index as u64);
-            epoll::modify(&self.epoll, slot.connection.socket(), data, interest)
-                .map_err(ServeError::os("epoll_ctl"))?;
-        }
-        Ok(())
+        let changed = writing != slot.writing;
+        slot.writing = writing;
+        let interest = if writing {
+            Interest::Write
+        } else {
+            Interest::Read
+        };
+        let socket = slot.connection.socket().as_fd();
+        self.poller.go_on(socket, index as u64, interest, changed)
     }
 
-    /// Ends a connection; its epoll registration goes with the descriptor.
+    /// Ends a connection.
     fn close(&mut self, index: usize) -> Result<(), ServeError> {
+        self.poller.forget(index as u64);
         if let Some(slot) = self.slots[index].take() {
             self.free_buffers.push(slot.connection.close());
             self.free_slots.push(index);
@@ -148,9 +151,8 @@ impl<'a> Worker<'a> {
 
     fn resume_accepting(&mut self) -> Result<(), ServeError> {
         self.accepting = true;
-        let data = EventData::new_u64(LISTENER);
-        epoll::add(&self.epoll, self.listener, data, EventFlags::IN)
-            .map_err(ServeError::os("epoll_ctl"))
+        let interest = self.accept_interest();
+        self.poller.watch(self.listener.as_fd(), LISTENER, interest)
     }
 
     /// Stops looking at the listening socket, which would be reported without end, until one of the
@@ -162,15 +164,7 @@ impl<'a> Worker<'a> {
             });
         }
         self.accepting = false;
-        epoll::delete(&self.epoll, self.listener).map_err(ServeError::os("epoll_ctl"))
-    }
-}
-
-/// Edge-triggered where the style reads until nothing is left, level-triggered otherwise.
-fn interest(style: Style, flags: EventFlags) -> EventFlags {
-    match style {
-        Style::OpenRead => flags | EventFlags::ET,
-        Style::Sendfile => flags,
+        self.poller.leave(self.listener.as_fd(), LISTENER)
     }
 }
 
@@ -181,4 +175,4 @@ fn slot_index(token: u64) -> usize {
 const LISTENER: u64 = u64::MAX;
 const STOP: u64 = u64::MAX - 1;
 /// Events per wake-up, as in nginx.
-const MAX_EVENTS: u16 = 512;
+const MAX_EVENTS: usize = 512;

@@ -95,10 +95,14 @@ pub(crate) struct CompareArgs {
     /// Six pairs of short rounds: an indication within 90 seconds (the default).
     #[arg(long, conflicts_with = "publish")]
     pub(crate) quick: bool,
-    /// Ten pairs of 10-second rounds.
+    /// At least ten pairs of 10-second rounds, more until the interval is half as wide as the
+    /// margin; with an A/A control, with more connections, and at equal rates. 20 to 65 minutes.
     #[arg(long)]
     pub(crate) publish: bool,
-    /// Pairs of rounds.
+    /// With --publish: begin no further pair that would end after this time (45 minutes).
+    #[arg(long, value_name = "TIME", value_parser = duration, requires = "publish", conflicts_with = "pairs")]
+    pub(crate) budget: Option<Duration>,
+    /// Pairs of rounds, whatever the interval.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) pairs: Option<u32>,
     /// Measured window of a round.
@@ -116,9 +120,16 @@ pub(crate) struct CompareArgs {
     /// Exact counts: N requests to each server, one at a time, after 100 warm-up requests.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) lock_step: Option<u64>,
+    /// Only rounds without probes: throughput and latency, and no reasons.
+    #[arg(long, conflicts_with_all = ["lock_step", "detail"])]
+    pub(crate) no_probes: bool,
     /// How much is probed in the rounds that explain.
     #[arg(long, value_enum, default_value_t = DetailArg::Times, value_name = "DETAIL")]
     pub(crate) detail: DetailArg,
+    /// Print the throughput that each server would have without this cause: a part of its CPU time (user,
+    /// send, softirq), an idle label (idle.blocked) or a finding (file-opened-per-request).
+    #[arg(long, value_name = "CAUSE")]
+    pub(crate) without: Vec<String>,
     /// Compare although this gate refuses; every report says so.
     #[arg(long, value_name = "GATE")]
     pub(crate) allow_mismatch: Vec<String>,
@@ -334,18 +345,25 @@ pub(crate) struct LoadArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct TestserverArgs {
-    /// Style and injections: `sendfile`, `open-read`, then `spin-us=5` and the like.
+    /// Style, then knobs: `sendfile,poller=poll,spin-us=5`; `whyfast list` shows them all.
     #[arg(long, default_value = "sendfile", value_name = "SPEC")]
     pub(crate) style: String,
     /// Address to listen on; port 0 takes a free one, and the first line printed names it.
     #[arg(long, default_value = "127.0.0.1:0", value_name = "ADDRESS")]
     pub(crate) listen: std::net::SocketAddr,
-    /// Worker threads.
+    /// Worker threads, unless the style names them (workers=N).
     #[arg(short, long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) workers: u16,
     /// File to serve, under its own name; without it, one byte.
     #[arg(long, value_name = "FILE")]
     pub(crate) file: Option<PathBuf>,
+    /// Serve nothing: print what the costs that are added to a request take by themselves, on this
+    /// CPU and without probes.
+    #[arg(long)]
+    pub(crate) measure_injections: bool,
+    /// Take the time of what is added to each request, and print the mean at the end.
+    #[arg(long, conflicts_with = "measure_injections")]
+    pub(crate) time_injections: bool,
 }
 
 #[derive(Debug, Args)]
@@ -353,6 +371,13 @@ pub(crate) struct ReportArgs {
     /// Recordings.
     #[arg(required = true, value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
+    /// Print the throughput that each server would have without this cause: a part of its CPU time (user,
+    /// send, softirq), an idle label (idle.blocked) or a finding (file-opened-per-request).
+    #[arg(long, value_name = "CAUSE")]
+    pub(crate) without: Vec<String>,
+    /// Explain each server against itself in this recording of the past.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) against: Option<PathBuf>,
     /// Format of the result; csv and the names of other tools are for recordings of a load.
     #[arg(long, value_enum, default_value_t, value_name = "FORMAT")]
     pub(crate) format: LoadFormat,

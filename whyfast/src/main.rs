@@ -12,6 +12,7 @@ mod hex;
 mod identity;
 mod launch;
 mod machine;
+mod machine_cpu;
 mod output;
 mod process_tree;
 mod signals;

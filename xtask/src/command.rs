@@ -7,11 +7,30 @@ use std::process::{Child, Command, Stdio};
 use anyhow::{Context as _, Result, bail, ensure};
 use rustix::process::{Pid, Signal};
 
+use crate::tree;
+
 /// The cargo that runs this program, in the repository.
 pub(crate) fn cargo(root: &Path) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root);
     command
+}
+
+/// Builds whyfast with optimisations and returns its path.
+pub(crate) fn release_build(root: &Path) -> Result<PathBuf> {
+    let mut build = cargo(root);
+    build
+        .args(["build", "--release", "--package", "whyfast"])
+        .arg("--message-format=json-render-diagnostics")
+        .stderr(Stdio::inherit());
+    eprintln!("$ {}", describe(&build));
+    let output = build.output().context("failed to run cargo")?;
+    ensure!(output.status.success(), "whyfast does not build");
+    let executables = tree::executables(&String::from_utf8_lossy(&output.stdout), "bin")?;
+    let whyfast = executables
+        .into_iter()
+        .find(|executable| executable.name == "whyfast");
+    Ok(whyfast.context("cargo built no whyfast")?.path)
 }
 
 /// Runs a command whose output is for people; it has to succeed.

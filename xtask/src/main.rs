@@ -11,10 +11,13 @@
 )]
 
 mod bench;
+mod built_in;
 mod command;
+mod cpus;
 mod ebpf;
 mod fuzz;
 mod packages;
+mod selftest;
 mod test;
 mod tidy;
 mod tree;
@@ -41,6 +44,8 @@ enum Command {
     Ebpf(ebpf::Args),
     /// Runs the fuzz targets of the load generator for a short time.
     Fuzz(fuzz::Args),
+    /// Checks the attribution against known costs, and fails with 3 where it is not right.
+    Selftest(selftest::Args),
     /// Runs the tests, tier by tier, and counts what ran.
     Test(test::Args),
     /// Checks the rules of this repository that a program can check.
@@ -63,6 +68,7 @@ fn run(args: &Args) -> Result<ExitCode> {
         Command::Bench(args) => bench::run(args),
         Command::Ebpf(args) => ebpf::run(args),
         Command::Fuzz(args) => fuzz::run(args),
+        Command::Selftest(args) => selftest::run(args),
         Command::Test(args) => test::run(args),
         Command::Tidy => tidy::run(),
         Command::Workload(args) => workload::run(args),

@@ -20,6 +20,15 @@ fn calibration() {
             calibration.page_fault_ns.is_some_and(plausible),
             "{calibration:?}"
         );
+        // Below the time of the call as a whole, probes included.
+        let inside = calibration.null_call_inside_ns;
+        assert_eq!(inside.is_some(), detail >= Detail::Times);
+        let whole = 2.0 * (calibration.entry_exit_ns + calibration.probe_ns_per_call);
+        assert!(
+            inside.is_none_or(|ns| ns > 0.0 && ns < whole),
+            "{calibration:?}"
+        );
+
         let per_switch = calibration.probe_ns_per_switch;
         assert_eq!(per_switch.is_some(), detail == Detail::Sched);
         assert!(per_switch.is_none_or(|ns| (0.0..100_000.0).contains(&ns)));

@@ -1,30 +1,43 @@
 //! The checks that can refuse a comparison: what was measured, the limit, and what to change.
 //!
 //! A gate that cannot be evaluated is `not_measured`, which is never the same as ok. Parity of the
-//! arms is in `parity`, the health of the measurement in `health`.
+//! arms is in `parity` and `protocol`, the health of the measurement in `health`, `saturation`,
+//! `accounting`, `machine` and `control`.
 
+mod accounting;
+mod control;
 mod health;
+mod machine;
 mod parity;
+mod protocol;
+mod saturation;
 
 use recording::{Gate, GateStatus, Recording};
 
 use crate::join::ArmFigures;
 
-pub(crate) use health::{client_busy, cpu_count, server_busy};
+pub(crate) use control::half_width;
+pub(crate) use machine::machine_busy;
 pub(crate) use parity::{differing_settings, header_differences};
+pub(crate) use saturation::{Saturation, client_busy, cpu_count, saturation, server_busy};
 
 /// Every gate, in the order of its number. A gate that would refuse and whose id is in `allowed`
 /// gets the status `allowed` instead.
 pub fn evaluate(recording: &Recording, figures: &[ArmFigures], allowed: &[String]) -> Vec<Gate> {
     let mut gates = vec![
         parity::response_equality(recording),
+        protocol::tls(recording),
+        protocol::protocol(recording),
         parity::keep_alive(recording),
         health::errors(recording),
-        health::client_saturation(recording),
-        health::quiet_machine(recording),
-        health::a_a_control(),
+        saturation::client_saturation(recording),
+        accounting::littles_law(recording),
+        accounting::server_count(recording),
+        machine::foreign_cpu(recording),
+        control::a_a_control(recording),
         health::probe_cost(recording),
         health::lost_events(figures),
+        machine::tracers(recording),
         parity::tuning(recording),
     ];
     gates.extend(parity::one_kernel(recording));

@@ -7,7 +7,7 @@ use super::escape::{escape, fenced};
 use crate::join::join;
 use crate::layout::Footer;
 use crate::view::syscalls::{Extent, call_table};
-use crate::view::{self, compare as view_of, judgement};
+use crate::view::{self, compare as view_of, judgement, why};
 
 /// Renders an analysed comparison.
 pub fn compare(recording: &Recording, end: &Footer) -> String {
@@ -28,6 +28,17 @@ pub fn compare(recording: &Recording, end: &Footer) -> String {
     document.text(&escape(&view_of::conditions(recording, true)));
     document.table(Priority::Verdict, &view_of::headline(recording, &figures));
     document.list(Priority::Caveats, &judgement::gates(recording));
+
+    let waterfalls = why::waterfalls(recording, WHY);
+    for why in waterfalls {
+        document.text(&escape(&why.heading));
+        document.table(Priority::Caveats, &why.table);
+        document.list(Priority::Caveats, &why.notes);
+    }
+    document.list(Priority::Caveats, &why::predictions(recording));
+    if !recording.findings.is_empty() && !judgement::hidden_by_loss(recording) {
+        document.table(Priority::Caveats, &why::finding_table(recording));
+    }
 
     let extent = Extent {
         rows: ROWS,
@@ -69,5 +80,10 @@ pub fn compare(recording: &Recording, end: &Footer) -> String {
 
 /// Calls with a row of their own.
 const ROWS: usize = 60;
+/// Causes with a row of their own, and the room for their figures.
+const WHY: why::Extent = why::Extent {
+    rows: 12,
+    width: 400,
+};
 /// Characters of a line of a configuration file.
 const LINE_LIMIT: usize = 300;

@@ -1,4 +1,4 @@
-//! The comparison on a terminal: verdict first, at most 45 lines where there are few calls.
+//! The comparison on a terminal: verdict first, then why, then the calls.
 
 use recording::Recording;
 
@@ -6,7 +6,7 @@ use super::{footer, heading, lines, table};
 use crate::join::join;
 use crate::layout::{Footer, Style, Tone};
 use crate::view::syscalls::{Extent, call_table};
-use crate::view::{self, Line, compare as view_of, judgement};
+use crate::view::{self, Line, compare as view_of, judgement, why};
 
 /// Renders an analysed comparison.
 pub fn compare(recording: &Recording, style: &Style, end: &Footer) -> String {
@@ -34,6 +34,19 @@ pub fn compare(recording: &Recording, style: &Style, end: &Footer) -> String {
     if !headline.rows.is_empty() {
         text.push_str(&table(headline));
     }
+    for why in why::waterfalls(
+        recording,
+        why::Extent {
+            rows: CAUSES,
+            width: style.width,
+        },
+    ) {
+        text.push_str(&heading(style, &why.heading));
+        text.push_str(&table(why.table));
+        text.push_str(&lines(style, &why.notes));
+    }
+    text.push_str(&lines(style, &why::predictions(recording)));
+    text.push_str(&lines(style, &why::findings(recording, FINDINGS)));
     if judgement::hidden_by_loss(recording) {
         text.push_str(&heading(
             style,
@@ -70,5 +83,9 @@ pub fn compare(recording: &Recording, style: &Style, end: &Footer) -> String {
     text
 }
 
-/// Calls with a row of their own: with all else the report then fits on 45 lines.
-const ROWS: usize = 12;
+/// Calls with a row of their own.
+const ROWS: usize = 8;
+/// Causes with a row of their own.
+const CAUSES: usize = 6;
+/// Findings that are shown.
+const FINDINGS: usize = 3;

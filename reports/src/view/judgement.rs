@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use recording::{ArmKind, Gate, GateStatus, Recording, Scenario, VerdictWord};
+use recording::{ArmKind, ArmLimit, Gate, GateStatus, Recording, Scenario, VerdictWord};
 
 use super::{ABSENT, Line, Table, name, sentence};
 use crate::figures::{counted, interval, percent, ratio};
@@ -11,7 +11,9 @@ use crate::gates::{
 };
 use crate::layout::{Tone, WRITES};
 use crate::metrics::Metric;
-use crate::verdict::{PAIRS_FOR_A_CLAIM, PAIRS_FOR_AN_INTERVAL, inverted, pair_verdicts, word};
+use crate::verdict::{
+    PAIRS_FOR_A_CLAIM, PAIRS_FOR_AN_INTERVAL, inverted, margin, pair_verdicts, word,
+};
 
 /// The verdict, one line for each arm against the reference.
 pub(crate) fn verdict(recording: &Recording) -> Vec<Line> {
@@ -26,7 +28,7 @@ pub(crate) fn verdict(recording: &Recording) -> Vec<Line> {
     };
     let tone = match verdict.word {
         VerdictWord::Equivalent | VerdictWord::Faster | VerdictWord::Immaterial => Tone::Good,
-        VerdictWord::Inconclusive => Tone::Caution,
+        VerdictWord::Inconclusive | VerdictWord::Mixed => Tone::Caution,
         VerdictWord::NotComparable => Tone::Bad,
     };
     let mut texts = if verdict.word == VerdictWord::NotComparable {
@@ -41,11 +43,7 @@ pub(crate) fn verdict(recording: &Recording) -> Vec<Line> {
         .last_mut()
         .filter(|_| verdict.word != VerdictWord::NotComparable)
     {
-        let margin = recording
-            .scenario
-            .as_ref()
-            .map_or(0.0, |scenario| scenario.margin);
-        write!(last, "  margin {}", percent(margin)).expect(WRITES);
+        write!(last, "  margin {}", percent(margin(recording))).expect(WRITES);
         if verdict.indicative {
             write!(last, "  indicative: {}", missing_for_a_claim(recording)).expect(WRITES);
         }
@@ -60,8 +58,7 @@ pub(crate) fn verdict(recording: &Recording) -> Vec<Line> {
 
 /// CPU time per request, where it differs by more than the margin and the throughput does not tell.
 fn cpu_where_speed_is_not_known(recording: &Recording) -> Vec<Line> {
-    let scenario = recording.scenario.as_ref();
-    let margin = scenario.map_or(0.0, |scenario| scenario.margin);
+    let margin = margin(recording);
     let unknown = pair_verdicts(recording)
         .into_iter()
         .filter(|pair| pair.word == VerdictWord::Inconclusive);
@@ -139,7 +136,13 @@ pub(crate) fn busy(recording: &Recording) -> Option<Line> {
                     percent(client)
                 ));
             };
-            let limiter = if server >= SERVER_SATURATED {
+            let known = recording
+                .limiters
+                .iter()
+                .find(|known| known.arm == arm.name);
+            let limiter = if let Some(known) = known.filter(|known| names_a_wait(known.limit)) {
+                &known.why
+            } else if server >= SERVER_SATURATED {
                 "limited by the server's CPU"
             } else if client >= CLIENT_SATURATED {
                 "the client may be the limiter"
@@ -159,6 +162,14 @@ pub(crate) fn busy(recording: &Recording) -> Option<Line> {
         })
         .collect();
     (!parts.is_empty()).then(|| Line::new("busy", parts.join("; ")))
+}
+
+/// Limits that neither CPU share tells.
+fn names_a_wait(limit: ArmLimit) -> bool {
+    matches!(
+        limit,
+        ArmLimit::Blocked | ArmLimit::Lock | ArmLimit::Placement | ArmLimit::Throttled
+    )
 }
 
 /// The gates: how many are ok, then each one that is not, with what to change.

@@ -13,6 +13,7 @@ pub(crate) mod profile;
 pub(crate) mod syscalls;
 pub(crate) mod threads;
 mod transport;
+pub(crate) mod why;
 
 use recording::{Host, NotMeasured, Recording, Warning};
 

@@ -6,83 +6,11 @@ use recording::{
     Abi, Arm, ArmKind, CallRow, ConfigFile, ConnectionCounts, CpuTime, Detail, Host, HttpVersion,
     InFlightCall, LatencyHistogram, Ledger, Load, LoadPlan, LoadSlice, Log2Histogram, OwnCost,
     Probes, Profile, ProfiledProcess, Protocol, Recording, RecordingKind, ResponseShape, Round,
-    SCHEMA, Scenario, ServerCpu, Setting, TimeStats, Timeline, Tool, Traffic, WaitRow, Window,
-    family, number,
+    RoundRole, SCHEMA, Scenario, ServerCpu, Setting, TimeStats, Timeline, Tool, Traffic, WaitRow,
+    Window, family, number,
 };
 
-/// What one arm does; everything else follows.
-#[derive(Clone, Debug)]
-pub(crate) struct Server {
-    pub(crate) name: &'static str,
-    pub(crate) rps: f64,
-    pub(crate) cpu_ns: f64,
-    pub(crate) p50_ns: u64,
-    pub(crate) calls: Vec<Call>,
-    /// Share of the throughput that is left with probes.
-    pub(crate) probed: f64,
-}
-
-/// One call of an arm, per request.
-#[derive(Clone, Debug)]
-pub(crate) struct Call {
-    pub(crate) name: &'static str,
-    pub(crate) per_request: f64,
-    pub(crate) eagain: f64,
-    pub(crate) bytes: Option<u64>,
-    pub(crate) ns: u64,
-}
-
-pub(crate) fn call(
-    name: &'static str,
-    per_request: f64,
-    eagain: f64,
-    bytes: Option<u64>,
-    ns: u64,
-) -> Call {
-    Call {
-        name,
-        per_request,
-        eagain,
-        bytes,
-        ns,
-    }
-}
-
-pub(crate) fn nginx() -> Server {
-    Server {
-        name: "nginx",
-        rps: 69_400.0,
-        cpu_ns: 14_100.0,
-        p50_ns: 900_000,
-        probed: 0.92,
-        calls: vec![
-            call("epoll_wait", 0.25, 0.0, None, 3_000),
-            call("recvfrom", 2.0, 1.0, Some(94), 610),
-            call("writev", 1.0, 0.0, Some(238), 2_900),
-            call("sendfile", 1.0, 0.0, Some(1), 1_800),
-            call("setsockopt", 2.0, 0.0, None, 240),
-        ],
-    }
-}
-
-pub(crate) fn h2o() -> Server {
-    Server {
-        name: "h2o",
-        rps: 52_100.0,
-        cpu_ns: 18_600.0,
-        p50_ns: 1_210_000,
-        probed: 0.90,
-        calls: vec![
-            call("epoll_wait", 0.5, 0.0, None, 2_000),
-            call("epoll_ctl", 0.02, 0.0, None, 300),
-            call("read", 3.0, 1.0, Some(48), 560),
-            call("openat", 1.0, 0.0, None, 1_900),
-            call("newfstatat", 1.0, 0.0, None, 620),
-            call("close", 1.0, 0.0, None, 380),
-            call("writev", 1.0, 0.0, Some(231), 3_300),
-        ],
-    }
-}
+pub(crate) use crate::server::{Call, Server, call, h2o, nginx};
 
 /// What varies from round to round: shared by the rounds of a pair, then each round's own.
 const DRIFT: [f64; 8] = [1.0, 0.97, 0.985, 1.012, 1.003, 0.991, 0.979, 1.008];
@@ -121,8 +49,22 @@ pub(crate) fn unsteady(recording: &mut Recording, arm: &str, factor: f64) {
             1.0 / factor
         };
         let scaled = |count: u64| whole(count as f64 * factor);
-        let ledger = &mut round.load.as_mut().unwrap().ledger;
-        (ledger.ok, ledger.sent) = (scaled(ledger.ok), scaled(ledger.sent));
+        let load = round.load.as_mut().unwrap();
+        load.ledger.ok = scaled(load.ledger.ok);
+        load.ledger.sent = scaled(load.ledger.sent);
+        let mut latency = LatencyHistogram::recorder();
+        for value in load
+            .latency
+            .as_ref()
+            .unwrap()
+            .to_hdr()
+            .unwrap()
+            .iter_recorded()
+        {
+            let ns = whole(value.value_iterated_to() as f64 / factor);
+            latency.record_n(ns, value.count_at_value()).unwrap();
+        }
+        load.latency = LatencyHistogram::from_hdr(&latency);
         let cpu = round.server_cpu.as_mut().unwrap();
         cpu.total_ns = scaled(cpu.total_ns);
     }
@@ -183,6 +125,11 @@ pub(crate) fn empty(kind: RecordingKind) -> Recording {
         gates: Vec::new(),
         comparisons: Vec::new(),
         verdict: None,
+        limiters: Vec::new(),
+        attributions: Vec::new(),
+        findings: Vec::new(),
+        predictions: Vec::new(),
+        tracers: None,
         not_measured: Vec::new(),
         warnings: Vec::new(),
     }
@@ -223,6 +170,7 @@ fn scenario(pairs: u32) -> Scenario {
         client_cpus: Some("1".to_owned()),
         pairs,
         margin: 0.02,
+        half_width_target: None,
     }
 }
 
@@ -292,12 +240,18 @@ fn round(server: &Server, order: u32, pair: u32, probes: Probes, factor: f64) ->
         profile_requests: profiled.is_some().then_some(ok as f64),
         profile: profiled,
         load: Some(load),
+        role: RoundRole::Main,
+        excluded: None,
+        machine_cpu: None,
+        server_count: None,
     }
 }
 
 fn load(server: &Server, window: Window, ok: u64, speed: f64) -> Load {
     let mut recorder = LatencyHistogram::recorder();
-    let median = server.p50_ns as f64 / speed;
+    // No more requests in flight than connections.
+    let room = 64.0 * WINDOW_NS as f64 / ok as f64;
+    let median = (server.p50_ns as f64 / speed).min(room);
     for step in 0..2000_u32 {
         // A plausible shape: half below the median, a tail of three times the median.
         let place = f64::from(step) / 2000.0;
@@ -469,7 +423,7 @@ fn call_row(call: &Call, requests: f64) -> CallRow {
 }
 
 /// Rounds to a count.
-fn whole(value: f64) -> u64 {
+pub(crate) fn whole(value: f64) -> u64 {
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,

@@ -73,6 +73,24 @@ proptest! {
         }
         let word = |recording: &Recording| recording.verdict.as_ref().map(|v| (v.word, v.winner.clone()));
         prop_assert_eq!(word(&forth), word(&back));
+        for (there, back) in forth.attributions.iter().zip(&back.attributions) {
+            let size = there.a_ns.max(there.b_ns);
+            prop_assert!((there.delta_ns + back.delta_ns).abs() <= 1e-9 * size);
+            prop_assert!((there.log_ratio + back.log_ratio).abs() <= 1e-9);
+        }
+    }
+
+    /// Bars add up to the difference whatever was measured, in time and in logarithms.
+    #[test]
+    fn bars_add_up(mut recording in any_comparison()) {
+        analyse(&mut recording);
+        for attribution in &recording.attributions {
+            prop_assert!(attribution.receipt.sum_error.abs() < 1e-9, "{attribution:?}");
+            prop_assert!(attribution.receipt.log_sum_error.abs() < 1e-9, "{attribution:?}");
+            let sum: f64 = attribution.bars.iter().filter_map(|bar| bar.delta_ns).sum();
+            let size = attribution.a_ns.max(attribution.b_ns);
+            prop_assert!((sum - attribution.delta_ns).abs() < 1e-9 * size);
+        }
     }
 
     /// The table of an arm adds up to its rounds: calls, and time.

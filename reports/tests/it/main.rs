@@ -2,17 +2,24 @@
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
+mod attribution;
 mod below;
 mod compare_text;
+mod findings;
 mod fixture;
 mod gates;
+mod half_text;
 mod join;
 mod laws;
 mod markdown;
 mod real;
+mod run_gates;
+mod server;
 mod strace;
 mod text;
 mod threads;
 mod tools;
 mod transport;
+mod truth;
 mod verdict;
+mod why;

@@ -17,7 +17,7 @@ fn stored_results_can_be_computed_again() {
         let mut again = stored.clone();
         analyse(&mut again);
         assert!(again.comparisons == stored.comparisons && again.verdict == stored.verdict);
-        // Words may improve; what they stand for may not change.
+        // Words may improve and gates may come; what they stand for may not change.
         let statuses = |recording: &Recording| -> Vec<(String, GateStatus)> {
             recording
                 .gates
@@ -25,7 +25,10 @@ fn stored_results_can_be_computed_again() {
                 .map(|gate| (gate.id.clone(), gate.status))
                 .collect()
         };
-        assert_eq!(statuses(&again), statuses(&stored));
+        let (again, stored) = (statuses(&again), statuses(&stored));
+        for gate in &stored {
+            assert!(again.contains(gate), "{gate:?} {again:?}");
+        }
     }
 }
 
@@ -61,12 +64,18 @@ fn lock_step_layout() {
              static-1b  HTTP/1.1  keep-alive  2000 requests one at a time  CPUs server 0 client 1  kernel 6.18.44
              1 pair, no warm-up, whyfast 0.1.0, 2026-11-30  nginx 1.22.1, h2o 2.2.5
     VERDICT  none: rounds by count give exact counts per request, not a speed
-    gates    ok 4/9  not measured: G6 client saturation, G10 A/A control, G11 probe cost
+    gates    ok 7/14  not measured: G6 client saturation, G8 server and client count, G10 A/A control, G11 probe
+             cost, G13 other tracers
              WARN G9 quiet machine: load average 5.58 at the start, 2 CPUs; stop other work
              WARN G14 tuning parity: file cache on (open_file_cache)|off (opens the file for each request);
              sendfile on, with tcp_nopush|off; make them equal, or read the result with that in mind
                     nginx     h2o  nginx/h2o  99% CI
      syscalls/req  6.0000  7.0000      0.857   exact
+    finding  nginx: 2.000 setsockopt per request around a sendfile of 1 B  14.9 us/req, likely: set `tcp_nopush
+             off`, or `sendfile off` where files are small
+    finding  h2o: 1.000 opens of a file per request, 2.000 calls with stat and close  2.87 us/req, likely: no
+             setting is known that keeps files open between requests; serve small files from memory (a mruby
+             handler), or from a cache in front
     SYSCALLS PER REQUEST  n and us per request, ours included, by difference in time, exact; 2 probed rounds
      call           nginx n    us   h2o n     us  diff us  whole
      setsockopt      2.0000  14.9       -      -    +14.9    yes
@@ -77,8 +86,7 @@ fn lock_step_layout() {
      recvfrom        1.0000  1.23       -      -    +1.23    yes
      close                -     -  1.0000  0.869   -0.869    yes
      pread64              -     -  1.0000  0.700   -0.700    yes
-     newfstatat           -     -  1.0000  0.587   -0.587    yes
-     epoll_wait      1.0000  wait  1.0000   wait        -    yes
+     (2 more)        1.0000     -  2.0000  0.587   -0.587    yes
      all             6.0000  19.9  7.0000   20.7   -0.778    yes
      outside calls           21.4           21.3   +0.157
      server CPU              41.3           41.9   -0.621

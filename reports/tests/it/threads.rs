@@ -68,6 +68,7 @@ fn sched_profile() -> Profile {
         probe_ns_per_switch: Some(900.0),
         entry_exit_ns: 90.0,
         page_fault_ns: Some(500.0),
+        null_call_inside_ns: None,
     });
     profile.cost.target_ns_estimate = Some(2_780_800);
     profile

@@ -1,13 +1,14 @@
 //! Verdicts and exit codes.
 
 use recording::{
-    FailureClass, LostClass, Partial, Probes, Recording, RecordingKind, VerdictWord,
-    exit_code as code,
+    ArmLimit, FailureClass, IdleLabel, LatencyHistogram, LostClass, Partial, Probes, Recording,
+    RecordingKind, Round, RoundRole, VerdictWord, exit_code as code,
 };
 use reports::{Limits, analyse, exit_code};
 
-use crate::fixture::{Server, profile_recording};
+use crate::fixture::{Server, profile_recording, whole};
 use crate::fixture::{comparison, empty, h2o, load_recording, lock_step, nginx, profile, unsteady};
+use crate::truth::{Truth, known, plain};
 
 fn analysed(servers: &[Server], pairs: u32) -> Recording {
     let mut recording = comparison(servers, pairs);
@@ -231,4 +232,161 @@ fn failed_rounds_are_the_reason_where_they_are() {
         text.contains("inconclusive, because 2 rounds of h2o failed: nginx/h2o"),
         "{text}"
     );
+}
+
+/// Servers that the client keeps waiting are judged by CPU time per request, and the metric is named.
+#[test]
+fn client_limited_arms_are_judged_by_cpu_time() {
+    let mut recording = comparison(&[nginx(), h2o()], 8);
+    for round in &mut recording.rounds {
+        // Half the requests at the same cost each: the server is idle half of the time.
+        let load = round.load.as_mut().unwrap();
+        (load.ledger.ok, load.ledger.sent) = (load.ledger.ok / 2, load.ledger.sent / 2);
+        load.busiest_thread_share = 0.99;
+        round.server_cpu.as_mut().unwrap().total_ns /= 2;
+    }
+    analyse(&mut recording);
+    let verdict = recording.verdict.as_ref().unwrap();
+    assert_eq!(verdict.metric, "server_cpu_ns_per_request");
+    assert_eq!(verdict.word, VerdictWord::Faster);
+    assert_eq!(verdict.winner.as_deref(), Some("nginx"));
+    let expected = "client-limited, so by CPU per request: h2o needs 1.3";
+    assert!(verdict.text.starts_with(expected), "{}", verdict.text);
+    let limits: Vec<ArmLimit> = recording.limiters.iter().map(|l| l.limit).collect();
+    assert_eq!(limits, [ArmLimit::Client, ArmLimit::Client]);
+    assert_eq!(outcome(&recording), code::DONE);
+}
+
+/// More connections that bring more show that the server waited for requests, where its threads did.
+#[test]
+fn a_starved_server_is_client_limited() {
+    let waiting = |share| Truth {
+        idle: vec![(IdleLabel::Waiting, share)],
+        ..plain("a")
+    };
+    let limit = |truth: Truth, gain: f64| {
+        let mut recording = known(&[truth, plain("b")], 8);
+        let rounds = recording.rounds.iter();
+        let more: Vec<Round> = rounds
+            .filter(|round| round.probes == Probes::Off)
+            .map(|round| {
+                let mut more = round.clone();
+                more.role = RoundRole::MoreConnections { connections: 96 };
+                let load = more.load.as_mut().unwrap();
+                load.ledger.ok = whole(load.ledger.ok as f64 * gain);
+                more
+            })
+            .collect();
+        recording.rounds.extend(more);
+        analyse(&mut recording);
+        recording.limiters[0].limit
+    };
+    assert_eq!(limit(waiting(0.3), 1.2), ArmLimit::Client);
+    assert_eq!(limit(waiting(0.3), 1.0), ArmLimit::Unknown);
+    assert_eq!(limit(waiting(0.01), 1.2), ArmLimit::ServerCpu);
+}
+
+/// Idle time has a reason: a quota, calls that sleep, locks, a CPU elsewhere.
+#[test]
+fn limiters_are_named() {
+    let limit = |label, throttled| {
+        let truth = Truth {
+            idle: vec![(label, 0.4)],
+            throttled,
+            ..plain("a")
+        };
+        let mut recording = known(&[truth, plain("b")], 8);
+        analyse(&mut recording);
+        assert_eq!(recording.limiters[1].limit, ArmLimit::ServerCpu);
+        recording.limiters[0].limit
+    };
+    assert_eq!(limit(IdleLabel::Blocked, 0.0), ArmLimit::Blocked);
+    assert_eq!(limit(IdleLabel::Parked, 0.0), ArmLimit::Lock);
+    assert_eq!(
+        limit(IdleLabel::RunnableElsewhere, 0.0),
+        ArmLimit::Placement
+    );
+    assert_eq!(
+        limit(IdleLabel::RunnableElsewhere, 0.4),
+        ArmLimit::Throttled
+    );
+    assert_eq!(limit(IdleLabel::Waiting, 0.0), ArmLimit::Unknown);
+}
+
+/// The faster server needs more CPU time, or has the longer latency at equal rate: no single winner.
+#[test]
+fn established_results_that_disagree_have_no_winner() {
+    let thirsty = Server {
+        cpu_ns: 20_000.0,
+        ..nginx()
+    };
+    let by_cpu = analysed(&[thirsty, h2o()], 8);
+    let verdict = by_cpu.verdict.as_ref().unwrap();
+    assert_eq!((verdict.word, &verdict.winner), (VerdictWord::Mixed, &None));
+    let both = "but nginx has 1.07";
+    assert!(verdict.text.contains(both), "{}", verdict.text);
+    assert_eq!(outcome(&by_cpu), code::DONE);
+
+    let at_rate = |slower: &'static str| {
+        let mut recording = comparison(&[nginx(), h2o()], 8);
+        let rounds = recording.rounds.iter();
+        let equal: Vec<Round> = rounds
+            .filter(|round| round.probes == Probes::Off)
+            .map(|round| {
+                let mut equal = round.clone();
+                equal.role = RoundRole::EqualRate { rate_rps: 20_000.0 };
+                let ns = if round.arm == slower {
+                    900_000
+                } else {
+                    300_000
+                };
+                let mut latency = LatencyHistogram::recorder();
+                latency.record_n(ns + u64::from(round.pair), 2_000).unwrap();
+                equal.load.as_mut().unwrap().latency = LatencyHistogram::from_hdr(&latency);
+                equal.server_cpu = None;
+                equal
+            })
+            .collect();
+        recording.rounds.extend(equal);
+        analyse(&mut recording);
+        recording
+    };
+    assert_eq!(word(&at_rate("h2o")), VerdictWord::Faster);
+    let mixed = at_rate("nginx");
+    assert_eq!(word(&mixed), VerdictWord::Mixed);
+    let text = &mixed.verdict.as_ref().unwrap().text;
+    assert!(
+        text.contains("p99 latency of h2o at 20,000 req/s each"),
+        "{text}"
+    );
+    let row = mixed.comparisons.iter().find(|row| row.rate_rps.is_some());
+    assert_eq!(row.unwrap().metric, "equal_rate_latency_p50_ns");
+}
+
+/// The ratio of a comparison comes by other methods too, and they agree where the data is tame.
+#[test]
+fn other_methods_agree() {
+    let recording = analysed(&[nginx(), h2o()], 8);
+    let row = &recording.comparisons[0];
+    let methods: Vec<&str> = row
+        .others
+        .iter()
+        .map(|other| other.method.as_str())
+        .collect();
+    assert_eq!(
+        methods,
+        [
+            "fieller",
+            "hodges-lehmann-wilcoxon",
+            "hierarchical-bootstrap-median"
+        ]
+    );
+    for other in &row.others {
+        assert!((other.ratio / row.ratio - 1.0).abs() < 0.02, "{other:?}");
+        let (low, high) = other.interval.unwrap();
+        assert!(low <= row.ratio && row.ratio <= high, "{other:?}");
+    }
+    // Five pairs have no ranks that rare, and no resampling.
+    let few = analysed(&[nginx(), h2o()], 5);
+    assert_eq!(few.comparisons[0].others.len(), 1);
 }

@@ -5,13 +5,13 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use testserver::{Config, ServeError, Server, StopHandle};
+use testserver::{Config, ServeError, Server, StopHandle, Style};
 
 /// A server that runs on a thread until it is dropped.
 pub(crate) struct Running {
     pub(crate) address: SocketAddr,
     stop: StopHandle,
-    thread: Option<JoinHandle<Result<(), ServeError>>>,
+    thread: Option<JoinHandle<Result<Option<f64>, ServeError>>>,
 }
 
 impl Running {
@@ -33,7 +33,7 @@ impl Running {
     }
 
     /// Stops the server and returns what `run` returned.
-    pub(crate) fn stop(mut self) -> Result<(), ServeError> {
+    pub(crate) fn stop(mut self) -> Result<Option<f64>, ServeError> {
         self.stop.stop();
         let thread = self.thread.take().expect("stopped once");
         thread.join().expect("the server does not panic")
@@ -47,6 +47,24 @@ impl Drop for Running {
             let _outcome = thread.join();
         }
     }
+}
+
+/// A configuration for each style, and for each way to wait, to read and to cut a response.
+pub(crate) fn every_way() -> Vec<Config> {
+    let of_styles = Style::ALL.map(|style| style.name().to_owned());
+    let others = [
+        "sendfile,poller=epoll-edge",
+        "sendfile,poller=io-uring",
+        "mmap,poller=poll,split=3",
+        "memory,poller=select",
+        "pread,poller=io-uring,read=eagain,split=2",
+        "write-parts,poller=epoll-edge,read=eagain,split=5",
+        "sendfile-uncorked,max-events=1",
+    ];
+    let specs = of_styles.into_iter().chain(others.map(str::to_owned));
+    specs
+        .map(|spec| Config::parse(&spec).expect("a valid spec"))
+        .collect()
 }
 
 /// One connection.

@@ -1,14 +1,14 @@
-//! Requests and responses, one connection at a time, in every style.
+//! Requests and responses, one connection at a time, in every style and way.
 
 use testserver::{Body, Config, Server, Style};
 
-use crate::client::{Client, GET, Running};
+use crate::client::{Client, GET, Running, every_way};
 
-fn in_every_style(body_bytes: u64, check: impl Fn(&mut Client)) {
-    for style in Style::ALL {
+fn in_every_way(body_bytes: u64, check: impl Fn(&mut Client)) {
+    for config in every_way() {
         let running = Running::start(Config {
             body: Body::Generated(body_bytes),
-            ..Config::new(style)
+            ..config
         });
         check(&mut running.connect());
         running.stop().expect("a clean end");
@@ -18,7 +18,7 @@ fn in_every_style(body_bytes: u64, check: impl Fn(&mut Client)) {
 /// One connection serves many requests, each with the same bytes.
 #[test]
 fn keeps_a_connection_alive() {
-    in_every_style(20, |client| {
+    in_every_way(20, |client| {
         client.send(GET);
         let first = client.response();
         assert_eq!(first.status, 200);
@@ -36,19 +36,23 @@ fn keeps_a_connection_alive() {
 /// Nothing in a response depends on time or on the style, so styles can be compared.
 #[test]
 fn styles_answer_alike() {
-    let [open_read, sendfile] = Style::ALL.map(|style| {
-        let running = Running::start(Config::new(style));
+    let mut responses = every_way().into_iter().map(|config| {
+        let spec = config.spec();
+        let running = Running::start(config);
         let mut client = running.connect();
         client.send(GET);
-        client.response()
+        (spec, client.response())
     });
-    assert_eq!(open_read, sendfile);
+    let (_, first) = responses.next().expect("there are styles");
+    for (spec, response) in responses {
+        assert_eq!(response, first, "{spec}");
+    }
 }
 
 /// Requests that arrive together are answered in order, and bytes of the next one are kept.
 #[test]
 fn answers_pipelined_requests_in_order() {
-    in_every_style(5, |client| {
+    in_every_way(5, |client| {
         let missing = "GET /missing HTTP/1.1\r\nHost: a\r\n\r\n";
         client.send(&[GET, missing, GET, &GET[..10]].concat());
         assert_eq!(client.response().status, 200);
@@ -62,7 +66,7 @@ fn answers_pipelined_requests_in_order() {
 /// A request may arrive byte by byte.
 #[test]
 fn reads_a_request_in_pieces() {
-    in_every_style(1, |client| {
+    in_every_way(1, |client| {
         client.stream.set_nodelay(true).expect("a TCP socket");
         for byte in GET.split_inclusive(|_| true) {
             client.send(byte);
@@ -74,7 +78,7 @@ fn reads_a_request_in_pieces() {
 /// HEAD has the head of GET and no body; the connection goes on.
 #[test]
 fn answers_head_without_body() {
-    in_every_style(3, |client| {
+    in_every_way(3, |client| {
         client.send(GET);
         let get = client.response();
         client.send("HEAD / HTTP/1.1\r\nHost: a\r\n\r\n");
@@ -93,7 +97,7 @@ fn closes_when_asked() {
         "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
         "GET / HTTP/1.0\r\n\r\n",
     ] {
-        in_every_style(1, |client| {
+        in_every_way(1, |client| {
             client.send(request);
             let response = client.response();
             assert!(response.head.contains("\r\nConnection: close\r\n"));
@@ -105,7 +109,7 @@ fn closes_when_asked() {
 /// HTTP/1.0 with keep-alive goes on, and it is announced.
 #[test]
 fn keeps_an_old_connection_alive_when_asked() {
-    in_every_style(1, |client| {
+    in_every_way(1, |client| {
         for _request in 0..2 {
             client.send("GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
             let response = client.response();
@@ -128,7 +132,7 @@ fn refuses_and_closes() {
         ),
         (long.as_str(), 431),
     ] {
-        in_every_style(1, |client| {
+        in_every_way(1, |client| {
             client.send(&[GET, request, GET].concat());
             assert_eq!(client.response().status, 200);
             let refusal = client.response();
@@ -142,7 +146,7 @@ fn refuses_and_closes() {
 /// Other methods and paths are refused without ending the connection.
 #[test]
 fn refuses_and_goes_on() {
-    in_every_style(1, |client| {
+    in_every_way(1, |client| {
         client.send("DELETE / HTTP/1.1\r\nHost: a\r\n\r\n");
         let response = client.response();
         assert_eq!(response.status, 405);
@@ -157,7 +161,7 @@ fn refuses_and_goes_on() {
 /// An empty file is a response without a body.
 #[test]
 fn serves_an_empty_file() {
-    in_every_style(0, |client| {
+    in_every_way(0, |client| {
         for _request in 0..2 {
             client.send(GET);
             let response = client.response();

@@ -20,7 +20,21 @@ fn every_request_makes_the_calls_of_its_table() {
         skip("every_request_makes_the_calls_of_its_table", &reason);
         return;
     }
-    for spec in ["sendfile", "open-read", "sendfile,getppid=3,spin-us=1"] {
+    for spec in [
+        "memory",
+        "mmap",
+        "open-read",
+        "pread",
+        "sendfile",
+        "sendfile-uncorked",
+        "write-parts",
+        "memory,poller=epoll-edge",
+        "memory,poller=io-uring,read=eagain",
+        "memory,poller=poll,split=4",
+        "memory,poller=select",
+        "sendfile,getppid=3,spin-us=1,open=2",
+        "sendfile,sleep-us=1,lock-us=1",
+    ] {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let log = folder.path().join("strace.log");
         let tid = serve_under_strace(spec, &log);

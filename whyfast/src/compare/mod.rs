@@ -11,7 +11,9 @@ pub(crate) mod plan;
 pub(crate) mod progress;
 pub(crate) mod recipe;
 pub(crate) mod round;
+pub(crate) mod rounds;
 pub(crate) mod run;
+pub(crate) mod schedule;
 pub(crate) mod server;
 pub(crate) mod workspace;
 

@@ -9,6 +9,7 @@ use recording::{Detail, Probes, Protocol, Scenario};
 use serde::Deserialize;
 
 use crate::args::CompareArgs;
+use crate::compare::schedule::{Schedule, StopRule};
 use crate::failure::Failure;
 use crate::machine::CpuSplit;
 
@@ -69,17 +70,19 @@ const MAX_BODY: u64 = 1 << 30;
 pub(crate) struct Plan {
     pub(crate) scenario: Scenario,
     pub(crate) detail: Detail,
-    /// Windows with and without probes; lock-step has the first kind only.
-    pub(crate) steps: Vec<Step>,
+    pub(crate) schedule: Schedule,
+    pub(crate) stop: StopRule,
+    /// Whether the client is driven against a minimal responder, to see what it can do at most.
+    pub(crate) null_server: bool,
+    /// Shares of the slower arm's throughput at which all arms are loaded at the same rate.
+    pub(crate) equal_rate_shares: &'static [f64],
 }
 
-/// One round to run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Step {
-    /// Index of the arm.
-    pub(crate) arm: usize,
-    pub(crate) pair: u32,
-    pub(crate) probes: Probes,
+impl Plan {
+    /// Pairs of rounds at each equal rate.
+    pub(crate) fn equal_rate_pairs(&self) -> u32 {
+        self.stop.pairs_min.min(EQUAL_RATE_PAIRS)
+    }
 }
 
 /// Turns the arguments into a plan.
@@ -90,9 +93,8 @@ pub(crate) fn plan(args: &CompareArgs, arms: usize, cpus: &CpuSplit) -> anyhow::
     let (name, file) = scenario(&args.scenario)?;
     let (pairs, duration, warmup) = if args.publish { PUBLISH } else { QUICK };
     let lock_step = args.lock_step;
-    let pairs = args
-        .pairs
-        .unwrap_or(if lock_step.is_some() { 1 } else { pairs });
+    let publish = args.publish && lock_step.is_none();
+    let stop = stop_rule(args, if lock_step.is_some() { 1 } else { pairs });
     let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
     let scenario = Scenario {
         name,
@@ -121,20 +123,47 @@ pub(crate) fn plan(args: &CompareArgs, arms: usize, cpus: &CpuSplit) -> anyhow::
         requests_per_connection: file.requests_per_connection,
         server_cpus: Some(cpus.server.to_string()),
         client_cpus: Some(cpus.client.to_string()),
-        pairs,
+        pairs: stop.pairs_min,
         margin: args.margin / 100.0,
+        half_width_target: stop.half_width_target,
     };
     check_load(&scenario)?;
     let kinds: &[Probes] = if lock_step.is_some() {
         &[Probes::On]
+    } else if args.no_probes {
+        &[Probes::Off]
     } else {
         &[Probes::Off, Probes::On]
     };
+    let connections = scenario.connections;
     Ok(Plan {
         scenario,
         detail: args.detail.into(),
-        steps: schedule(arms, pairs, kinds),
+        schedule: Schedule {
+            arms,
+            kinds: kinds.to_vec(),
+            control: publish,
+            more_connections: publish.then(|| connections + connections.div_ceil(2)),
+        },
+        stop,
+        null_server: lock_step.is_none(),
+        equal_rate_shares: if publish { &EQUAL_RATE_SHARES } else { &[] },
     })
+}
+
+/// A fixed number of pairs where one was asked for or an indication is enough, else as many as it
+/// takes for an interval that is half as wide as the margin.
+fn stop_rule(args: &CompareArgs, pairs: u32) -> StopRule {
+    match args.pairs {
+        Some(pairs) => StopRule::fixed(pairs),
+        None if args.publish && args.lock_step.is_none() => StopRule {
+            pairs_min: pairs,
+            pairs_max: MAX_PAIRS,
+            half_width_target: Some((args.margin / 100.0 / 2.0).max(NARROW)),
+            budget: Some(args.budget.unwrap_or(BUDGET)),
+        },
+        None => StopRule::fixed(pairs),
+    }
 }
 
 /// What the load half would refuse in every round is refused before the first server starts.
@@ -162,31 +191,6 @@ fn check_load(scenario: &Scenario) -> anyhow::Result<()> {
 /// Open files of the client and the server besides connections.
 const SPARE_FILES: u64 = 64;
 
-/// The order of rounds: within a pair each kind of round runs all arms next to each other, and
-/// every other such block runs backwards (A B, B A), so that a drift of the machine hits both sides
-/// alike.
-fn schedule(arms: usize, pairs: u32, kinds: &[Probes]) -> Vec<Step> {
-    let mut steps = Vec::new();
-    for pair in 0..pairs {
-        for (index, &probes) in kinds.iter().enumerate() {
-            let backwards = (pair as usize + index) % 2 == 1;
-            let order = |position| {
-                if backwards {
-                    arms - 1 - position
-                } else {
-                    position
-                }
-            };
-            steps.extend((0..arms).map(|position| Step {
-                arm: order(position),
-                pair,
-                probes,
-            }));
-        }
-    }
-    steps
-}
-
 /// The name of the file of so many bytes.
 pub(crate) fn body_name(bytes: u64) -> String {
     format!("{bytes}b")
@@ -201,51 +205,27 @@ const QUICK: (u32, Duration, Duration) =
 /// Pairs, window and warm-up of a published claim.
 const PUBLISH: (u32, Duration, Duration) = (10, Duration::from_secs(10), Duration::from_secs(2));
 
+/// No interval is asked to be narrower: fewer percent than machines differ from day to day.
+const NARROW: f64 = 0.01;
+
+/// More pairs than this would not make an interval much narrower.
+const MAX_PAIRS: u32 = 40;
+
+/// The time after which no further pair of a published claim begins.
+const BUDGET: Duration = Duration::from_mins(45);
+
+/// Half loaded, well loaded and nearly saturated.
+const EQUAL_RATE_SHARES: [f64; 3] = [0.5, 0.7, 0.9];
+
+/// Pairs of rounds at each equal rate, where there are as many pairs at all.
+const EQUAL_RATE_PAIRS: u32 = 4;
+
 /// Requests before a lock-step window: caches are filled, connections are open.
 pub(crate) const LOCK_STEP_WARMUP: u64 = 100;
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// Pairs alternate their order, so each arm runs first equally often.
-    #[test]
-    fn rounds_run_in_abba_order() {
-        let order = |kinds: &[Probes]| -> Vec<(usize, u32)> {
-            schedule(2, 2, kinds)
-                .into_iter()
-                .map(|step| (step.arm, step.pair))
-                .collect()
-        };
-        assert_eq!(order(&[Probes::Off]), [(0, 0), (1, 0), (1, 1), (0, 1)]);
-        assert_eq!(
-            order(&[Probes::Off, Probes::On]),
-            [
-                (0, 0),
-                (1, 0),
-                (1, 0),
-                (0, 0),
-                (1, 1),
-                (0, 1),
-                (0, 1),
-                (1, 1)
-            ]
-        );
-    }
-
-    /// Every arm has one round of each kind in each pair.
-    #[test]
-    fn every_pair_is_complete() {
-        let steps = schedule(3, 5, &[Probes::Off, Probes::On]);
-        for pair in 0..5 {
-            for arm in 0..3 {
-                for probes in [Probes::Off, Probes::On] {
-                    let wanted = Step { arm, pair, probes };
-                    assert_eq!(steps.iter().filter(|&&step| step == wanted).count(), 1);
-                }
-            }
-        }
-    }
 
     /// The built-in scenarios read; an unknown name names them.
     #[test]

@@ -4,7 +4,7 @@ use std::io::IsTerminal as _;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
-use recording::{Probes, Recording};
+use recording::{Probes, Recording, RoundRole};
 
 use crate::output::note;
 
@@ -13,14 +13,16 @@ use crate::output::note;
 pub(crate) struct Progress {
     bar: Option<ProgressBar>,
     began: Instant,
+    /// Rounds that are over, and that are expected in all.
+    done: usize,
     rounds: usize,
 }
 
 impl Progress {
     /// Begins; a bar only where stderr is a terminal.
-    pub(crate) fn begin(rounds: usize) -> Self {
+    pub(crate) fn begin() -> Self {
         let bar = std::io::stderr().is_terminal().then(|| {
-            let bar = ProgressBar::new(rounds as u64);
+            let bar = ProgressBar::new(0);
             let style = ProgressStyle::with_template("{bar:24} {pos}/{len} rounds  {msg}");
             bar.set_style(style.expect("the template is constant"));
             bar.tick();
@@ -29,21 +31,31 @@ impl Progress {
         Self {
             bar,
             began: Instant::now(),
-            rounds,
+            done: 0,
+            rounds: 0,
+        }
+    }
+
+    /// So many rounds are to come, as far as that is known.
+    pub(crate) fn expect(&mut self, rounds: usize) {
+        self.rounds = self.done + rounds;
+        if let Some(bar) = &self.bar {
+            bar.set_length(self.rounds as u64);
         }
     }
 
     /// A round has ended.
-    pub(crate) fn round_ended(&self, recording: &Recording) {
-        let done = recording.rounds.len();
+    pub(crate) fn round_ended(&mut self, recording: &Recording) {
+        self.done += 1;
+        let done = self.done;
         if let Some(round) = recording.rounds.last()
             && let Some(why) = &round.failed
         {
-            self.say(&format!(
-                "{} round {} failed: {why}",
-                round.arm,
-                round.order + 1
-            ));
+            let whose = match round.role {
+                RoundRole::NullServer => "null server",
+                _ => &round.arm,
+            };
+            self.say(&format!("{whose} round {} failed: {why}", round.order + 1));
         }
         let left = time_left(self.began.elapsed(), done, self.rounds);
         let so_far = so_far(recording);
@@ -85,7 +97,9 @@ fn ends_block(recording: &Recording) -> bool {
     let Some(last) = recording.rounds.last() else {
         return false;
     };
-    let same = |round: &&recording::Round| round.pair == last.pair && round.probes == last.probes;
+    let same = |round: &&recording::Round| {
+        round.pair == last.pair && round.probes == last.probes && round.role == last.role
+    };
     recording.rounds.iter().filter(same).count() == recording.arms.len()
 }
 
@@ -94,7 +108,7 @@ fn time_left(elapsed: Duration, done: usize, rounds: usize) -> String {
     if done == 0 {
         return "?".to_owned();
     }
-    let left = elapsed.mul_f64((rounds - done) as f64 / done as f64);
+    let left = elapsed.mul_f64(rounds.saturating_sub(done) as f64 / done as f64);
     format!("{}:{:02}", left.as_secs() / 60, left.as_secs() % 60)
 }
 
@@ -105,7 +119,7 @@ fn so_far(recording: &Recording) -> String {
             .rounds
             .iter()
             .filter(|round| round.arm == arm.name && round.failed.is_none())
-            .filter(|round| round.probes == Probes::Off)
+            .filter(|round| round.probes == Probes::Off && round.role == RoundRole::Main)
             .filter_map(|round| {
                 let load = round.load.as_ref()?;
                 Some(load.ledger.ok as f64 / load.window.seconds())

@@ -3,14 +3,18 @@
 use std::time::{Duration, Instant};
 
 use recording::wire::{Command, Message};
-use recording::{Load, LoadPhase, Probes, Profile, Round, Scenario, ServerCpu};
+use recording::{
+    Load, LoadPhase, MachineCpu, Probes, Profile, Round, RoundRole, Scenario, ServerCpu,
+};
 
 use crate::compare::access::Access;
-use crate::compare::plan::{LOCK_STEP_WARMUP, Plan, Step};
+use crate::compare::plan::{LOCK_STEP_WARMUP, Plan};
+use crate::compare::schedule::{Server, Step};
 use crate::compare::server::{Ground, PreparedArm, Running};
 use crate::failure::exit_code_of;
 use crate::half::Half;
 use crate::identity::Identity;
+use crate::machine_cpu::CpusReading;
 use crate::process_tree::{CpuReading, cpu_between, read_cpu};
 use crate::spawn::{Birth, Program};
 use crate::verbs::render::blank_round;
@@ -40,6 +44,10 @@ pub(crate) fn run(
     let mut round = blank_round(&arm.arm.name, step.probes);
     round.order = order;
     round.pair = step.pair;
+    round.role = step.role;
+    if step.server == Server::Null {
+        round.arm.clear();
+    }
     let mut server = match Running::start(arm, &mut stage.ground) {
         Ok(server) => server,
         Err(error) => {
@@ -48,7 +56,7 @@ pub(crate) fn run(
         }
     };
     let mut blind = false;
-    let measured = measure(stage, &server, step.probes, &mut blind);
+    let measured = measure(stage, &server, step, &mut blind);
     // A server that died explains what the halves saw.
     let died = server.ended();
     server.stop(stage.ground.guard);
@@ -63,6 +71,7 @@ pub(crate) fn run(
                 .as_ref()
                 .map(|profile| requests_in(&measured.load, profile, &stage.plan.scenario));
             round.server_cpu = measured.server_cpu;
+            round.machine_cpu = measured.machine_cpu;
             round.profile = measured.profile;
             round.load = Some(measured.load);
         }
@@ -88,6 +97,7 @@ struct Measured {
     load: Load,
     profile: Option<Profile>,
     server_cpu: Option<ServerCpu>,
+    machine_cpu: Option<MachineCpu>,
 }
 
 /// Responses without a single system call: somebody else answered them.
@@ -109,20 +119,21 @@ fn not_the_server(measured: &Measured) -> Option<String> {
 fn measure(
     stage: &Stage<'_>,
     server: &Running,
-    probes: Probes,
+    step: Step,
     blind: &mut bool,
 ) -> anyhow::Result<Measured> {
     let interrupt = stage.ground.interrupt;
     let lock_step = stage.plan.scenario.lock_step_requests.is_some();
-    let mut load = start_load(stage, server)?;
-    let mut profiler = match probes {
+    let mut load = start_load(stage, server, step.role)?;
+    let mut profiler = match step.probes {
         Probes::On => start_profiler(stage, server).inspect_err(|_| *blind = true)?,
         Probes::Off => None,
     };
     let deadline = Instant::now() + longest_round(&stage.plan.scenario);
     load.tell(Command::Go);
     let mut cpu_start: Option<CpuReading> = None;
-    let mut server_cpu = None;
+    let mut machine_start = None;
+    let (mut server_cpu, mut machine_cpu) = (None, None);
     let mut profile = None;
     loop {
         match load.next(deadline, Some(interrupt))? {
@@ -136,6 +147,7 @@ fn measure(
                     expect_opened(profiler, deadline)?;
                 }
                 cpu_start = Some(read_cpu(&server.pids()));
+                machine_start = CpusReading::take(&stage.ground.cpus.server);
                 if barrier {
                     load.tell(Command::Go);
                 }
@@ -145,6 +157,11 @@ fn measure(
                 barrier,
                 ..
             } => {
+                let machine_end = CpusReading::take(&stage.ground.cpus.server);
+                machine_cpu = machine_start
+                    .as_ref()
+                    .zip(machine_end)
+                    .and_then(|(start, end)| end.since(start));
                 let cpu_end = read_cpu(&server.pids());
                 server_cpu = cpu_start
                     .as_ref()
@@ -162,6 +179,7 @@ fn measure(
                     load: *load,
                     profile,
                     server_cpu,
+                    machine_cpu,
                 });
             }
             _ => {}
@@ -169,7 +187,7 @@ fn measure(
     }
 }
 
-fn start_load(stage: &Stage<'_>, server: &Running) -> anyhow::Result<Half> {
+fn start_load(stage: &Stage<'_>, server: &Running, role: RoundRole) -> anyhow::Result<Half> {
     let scenario = &stage.plan.scenario;
     let birth = Birth {
         identity: stage.identity.cloned(),
@@ -179,7 +197,14 @@ fn start_load(stage: &Stage<'_>, server: &Running) -> anyhow::Result<Half> {
     let seconds = |ns: u64| format!("{}ns", ns.max(1));
     let mut arguments: Vec<String> = vec!["load".into(), server.url.clone(), "--control".into()];
     let mut option = |name: &str, value: String| arguments.extend([name.to_owned(), value]);
-    option("--connections", scenario.connections.to_string());
+    let connections = match role {
+        RoundRole::MoreConnections { connections } => connections,
+        _ => scenario.connections,
+    };
+    option("--connections", connections.to_string());
+    if let RoundRole::EqualRate { rate_rps } = role {
+        option("--rate", rate_rps.to_string());
+    }
     option("--threads", scenario.client_threads.to_string());
     option("--interval", "100ms".into());
     if let Some(requests) = scenario.lock_step_requests {

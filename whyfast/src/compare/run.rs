@@ -4,15 +4,15 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::Context as _;
-use recording::{GateStatus, NotMeasured, Partial, Probes, Recording, RecordingKind, Warning};
+use recording::{GateStatus, Recording, RecordingKind, Warning};
 
 use reports::Footer;
 
 use crate::args::{CompareArgs, Format};
 use crate::compare::access::Access;
 use crate::compare::plan::{self, Plan};
-use crate::compare::progress::Progress;
-use crate::compare::round::{self, CannotProfile, Stage};
+use crate::compare::round::Stage;
+use crate::compare::rounds;
 use crate::compare::server::{Ground, PreparedArm};
 use crate::compare::workspace::Workspace;
 use crate::compare::{arms, parity};
@@ -68,8 +68,10 @@ pub(crate) fn compare(args: &CompareArgs) -> anyhow::Result<u8> {
     {
         note("the arms do not answer alike, so nothing was measured; see the gates");
     } else {
-        run_rounds(&mut stage, &prepared, &mut recording);
+        let null = null_server(&stage, &prepared)?;
+        rounds::run_all(&mut stage, &prepared, null.as_ref(), &mut recording);
         reports::analyse_allowing(&mut recording, &args.allow_mismatch);
+        predict(&mut recording, &args.without);
     }
     drop(workspace);
     drop(guard);
@@ -149,6 +151,20 @@ fn check_parity(
     Ok(())
 }
 
+/// The minimal responder that answers with as many bytes as the first arm. A live server answers
+/// from CPUs that nobody here knows, so there is none beside it.
+fn null_server(stage: &Stage<'_>, prepared: &[PreparedArm]) -> anyhow::Result<Option<PreparedArm>> {
+    let live = |arm: &PreparedArm| arm.arm.kind == recording::ArmKind::Live;
+    let shape = prepared.first().and_then(|arm| arm.arm.response.as_ref());
+    let (Some(shape), false) = (shape, prepared.iter().any(live)) else {
+        return Ok(None);
+    };
+    if !stage.plan.null_server || Some(shape.body_bytes) != stage.plan.scenario.body_bytes {
+        return Ok(None);
+    }
+    PreparedArm::null_server(shape.head_bytes, stage.identity).map(Some)
+}
+
 /// A misspelt gate would allow nothing, silently.
 fn check_gate_names(args: &CompareArgs, recording: &Recording) -> anyhow::Result<()> {
     let known: Vec<&str> = recording
@@ -169,81 +185,17 @@ fn check_gate_names(args: &CompareArgs, recording: &Recording) -> anyhow::Result
     }
 }
 
-/// Runs the rounds of the plan, as far as they make sense.
-fn run_rounds(stage: &mut Stage<'_>, prepared: &[PreparedArm], recording: &mut Recording) {
-    let plan = stage.plan;
-    let mut blind = match stage.access {
-        Access::Denied(reason) => Some(reason.clone()),
-        _ => None,
-    };
-    if let Some(reason) = &blind {
-        note(&format!("not measured: {}: {}", reason.what, reason.why));
-    }
-    let probed = plan
-        .steps
-        .iter()
-        .filter(|step| step.probes == Probes::On)
-        .count();
-    let rounds = plan.steps.len() - if blind.is_some() { probed } else { 0 };
-    let progress = Progress::begin(rounds);
-    for step in &plan.steps {
-        if stage.ground.interrupt.is_set() {
-            recording.partial = Some(interrupted());
-            break;
-        }
-        if step.probes == Probes::On && blind.is_some() {
-            continue;
-        }
-        let order = u32::try_from(recording.rounds.len()).unwrap_or(u32::MAX);
-        match round::run(stage, &prepared[step.arm], *step, order) {
-            Ok(round) => recording.rounds.push(round),
-            Err(CannotProfile(_)) if stage.ground.interrupt.is_set() => {}
-            Err(CannotProfile(why)) => {
-                progress.say(&format!("not measured: system calls per request: {why}"));
-                blind = Some(NotMeasured {
-                    what: "system calls per request and every other figure from the kernel".into(),
-                    why,
-                    remedy: Some("`whyfast doctor` says what is missing".into()),
-                });
-                continue;
-            }
-        }
-        if stage.ground.interrupt.is_set() {
-            recording.partial = Some(interrupted());
-            // What the interrupt cut short is no failure of the server.
-            recording.rounds.retain(|round| round.order != order);
-            break;
-        }
-        progress.round_ended(recording);
-        if let Some(why) = hopeless(recording) {
-            recording.partial = Some(Partial { why });
-            break;
+/// Predicts what was asked for. A cause that there is not is no reason to lose the measurement.
+fn predict(recording: &mut Recording, causes: &[String]) {
+    for cause in causes {
+        match reports::predict::without(recording, cause) {
+            Ok(predictions) => recording.predictions.extend(predictions),
+            Err(error) => recording.warnings.push(Warning {
+                code: "unknown_cause".into(),
+                text: format!("--without {cause}: {error}"),
+            }),
         }
     }
-    recording.not_measured.extend(blind);
-}
-
-fn interrupted() -> Partial {
-    Partial {
-        why: "interrupted".into(),
-    }
-}
-
-/// Whether an arm has failed twice in a row: more rounds would only fail again.
-fn hopeless(recording: &Recording) -> Option<String> {
-    recording.arms.iter().find_map(|arm| {
-        let mut latest = recording
-            .rounds
-            .iter()
-            .rev()
-            .filter(|round| round.arm == arm.name)
-            .take(2);
-        let (last, before) = (latest.next()?, latest.next()?);
-        before.failed.as_ref()?;
-        last.failed
-            .as_ref()
-            .map(|why| format!("{} failed twice in a row: {why}", arm.name))
-    })
 }
 
 /// Writes what was asked for and decides the exit code.

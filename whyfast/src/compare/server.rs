@@ -137,6 +137,25 @@ impl PreparedArm {
     }
 }
 
+impl PreparedArm {
+    /// The built-in server with the fewest calls, and response heads of this length.
+    pub(crate) fn null_server(
+        head_bytes: u64,
+        identity: Option<&Identity>,
+    ) -> anyhow::Result<Self> {
+        let style = format!("memory,head-bytes={}", head_bytes.min(MAX_NULL_HEAD));
+        let spec = ArmSpec {
+            name: "null server".to_owned(),
+            spec: format!("testserver:{style}"),
+            server: ServerSpec::Testserver { style },
+        };
+        Self::prepare(&spec, identity)
+    }
+}
+
+/// What the built-in server can fill a head up to.
+const MAX_NULL_HEAD: u64 = 8192;
+
 /// A live target that does not exist is found out before the first round, where it can be seen.
 fn check_live(spec: &ArmSpec, target: &LiveTarget) -> anyhow::Result<()> {
     match capabilities::looking(|| target.to_target().resolve()) {

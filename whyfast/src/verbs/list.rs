@@ -1,9 +1,9 @@
-//! `whyfast list`: recipes, scenarios and styles of the built-in server.
+//! `whyfast list`: recipes, styles of the built-in server, scenarios and findings.
 
 use std::fmt::Write as _;
 
 use recording::exit_code;
-use testserver::Style;
+use testserver::{Config, Style};
 
 use crate::compare::{plan, recipe};
 use crate::output::Output;
@@ -36,21 +36,28 @@ pub(crate) fn list() -> anyhow::Result<u8> {
     for style in Style::ALL {
         writeln!(
             text,
-            "  testserver:{:<11} {}",
+            "  testserver:{:<17} {}",
             style.name(),
             style.summary()
         )?;
-        let calls: Vec<String> = style
+        let calls: Vec<String> = Config::new(style)
             .calls_per_request()
             .iter()
             .map(|call| format!("{} {}", call.per_request, call.name))
             .collect();
-        writeln!(text, "  {:<22} per request: {}", "", calls.join(", "))?;
+        writeln!(text, "  {:<28} per request: {}", "", calls.join(", "))?;
+    }
+    for (name, values, summary) in testserver::knobs() {
+        writeln!(text, "  {name:<12} {summary} ({values})")?;
     }
     text.push_str("\nscenarios (--scenario NAME)\n");
     for name in plan::scenario_names() {
         let (_, scenario) = plan::scenario(name)?;
         writeln!(text, "  {name:<22} {}", scenario.summary)?;
+    }
+    text.push_str("\nfindings (rules over what was counted and timed)\n");
+    for (id, about) in reports::findings::rules() {
+        writeln!(text, "  {id:<27} {about}")?;
     }
     Output::Stdout.write(&text)?;
     Ok(exit_code::DONE)

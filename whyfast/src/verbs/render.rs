@@ -1,7 +1,8 @@
 //! A recording in the format that was asked for, and the command line as it is stored.
 
 use recording::{
-    Arm, ArmKind, Load, Probes, Profile, Recording, RecordingKind, Round, SCHEMA, ServerCpu,
+    Arm, ArmKind, Load, Probes, Profile, Recording, RecordingKind, Round, RoundRole, SCHEMA,
+    ServerCpu,
 };
 use reports::{Footer, Style, markdown, text};
 
@@ -80,6 +81,11 @@ pub(crate) fn blank(kind: RecordingKind) -> Recording {
         gates: Vec::new(),
         comparisons: Vec::new(),
         verdict: None,
+        limiters: Vec::new(),
+        attributions: Vec::new(),
+        findings: Vec::new(),
+        predictions: Vec::new(),
+        tracers: None,
         not_measured: Vec::new(),
         warnings: Vec::new(),
     }
@@ -141,6 +147,10 @@ pub(crate) fn blank_round(arm: &str, probes: Probes) -> Round {
         server_cpu: None,
         profile: None,
         profile_requests: None,
+        role: RoundRole::Main,
+        excluded: None,
+        machine_cpu: None,
+        server_count: None,
     }
 }
 

@@ -15,12 +15,21 @@ pub(crate) fn testserver(args: &TestserverArgs) -> anyhow::Result<u8> {
     let mut config =
         Config::parse(&args.style).map_err(|error| Failure::usage(format!("--style: {error}")))?;
     config.address = args.listen;
-    config.workers = NonZeroU32::new(args.workers.into()).unwrap_or(NonZeroU32::MIN);
+    config.workers = config.workers.or(NonZeroU32::new(args.workers.into()));
     config.body = args
         .file
         .as_ref()
         .map_or(Body::Generated(1), |file| Body::File(file.clone()));
+    config.time_injections = args.time_injections;
     let server = Server::bind(config).context("failed to start the server")?;
+    if args.measure_injections {
+        let cost = server
+            .measure_injections()
+            .context("failed to measure what is injected")?;
+        let text = format!("wall_ns {:.1}\ncpu_ns {:.1}\n", cost.wall_ns, cost.cpu_ns);
+        Output::Stdout.write(&text)?;
+        return Ok(exit_code::DONE);
+    }
     let stop = server.stop_handle();
     let mut signals = signal_hook::iterator::Signals::new([
         signal_hook::consts::SIGTERM,
@@ -33,6 +42,8 @@ pub(crate) fn testserver(args: &TestserverArgs) -> anyhow::Result<u8> {
     });
     let address = server.local_address();
     Output::Stdout.write(&format!("http://{address}{}\n", server.url_path()))?;
-    server.run().context("the server failed")?;
+    if let Some(ns) = server.run().context("the server failed")? {
+        Output::Stdout.write(&format!("injected_ns {ns:.1}\n"))?;
+    }
     Ok(exit_code::DONE)
 }

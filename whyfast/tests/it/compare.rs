@@ -2,7 +2,7 @@
 
 use std::process::{Command, Stdio};
 
-use recording::{GateStatus, Probes, VerdictWord};
+use recording::{GateStatus, Probes, Round, RoundRole, VerdictWord};
 
 use crate::{Mortal, assert_valid, run, said, whyfast};
 
@@ -32,7 +32,7 @@ fn no_arms_compares_the_built_in_server() {
     let off = recording
         .rounds
         .iter()
-        .filter(|round| round.probes == Probes::Off);
+        .filter(|round| round.probes == Probes::Off && round.role == RoundRole::Main);
     assert_eq!(off.count(), 4);
     for round in &recording.rounds {
         assert_eq!(round.failed, None);
@@ -122,4 +122,58 @@ fn interrupt_keeps_the_rounds() {
     assert_eq!(recording.partial.unwrap().why, "interrupted");
     assert!(recording.rounds.len() >= 2);
     assert!(std::fs::read_dir(folder.path()).unwrap().next().is_none());
+}
+
+/// The protocol of a published claim: beside the rounds of the pair a second copy of the first arm,
+/// both arms with more connections and at each equal rate, and the client against a minimal responder
+/// that answers with as many bytes.
+#[test]
+fn published_claims_have_their_control_rounds() {
+    let published = [
+        "compare",
+        "--publish",
+        "--no-probes",
+        "--pairs",
+        "1",
+        "--duration",
+        "100ms",
+        "--warmup",
+        "20ms",
+        "--format",
+        "json",
+    ];
+    let output = run(&published);
+    let recording = assert_valid(&output.stdout);
+    let rounds = |role: fn(&RoundRole) -> bool| -> Vec<&Round> {
+        let rounds = recording.rounds.iter();
+        rounds.filter(|round| role(&round.role)).collect()
+    };
+    let names = |rounds: &[&Round]| -> Vec<String> {
+        let names = rounds.iter().map(|round| round.arm.clone());
+        names.collect()
+    };
+    let main = rounds(|role| *role == RoundRole::Main);
+    assert_eq!(names(&main), ["sendfile", "open-read"]);
+    assert_eq!(names(&rounds(|role| *role == RoundRole::Aa)), ["sendfile"]);
+    let more = rounds(|role| *role == RoundRole::MoreConnections { connections: 96 });
+    assert_eq!(names(&more), ["sendfile", "open-read"]);
+    let equal = rounds(|role| matches!(role, RoundRole::EqualRate { .. }));
+    assert_eq!(equal.len(), 6);
+    for pair in equal.chunks(2) {
+        assert_eq!(pair[0].role, pair[1].role);
+        assert_ne!(pair[0].arm, pair[1].arm);
+    }
+    let null = rounds(|role| *role == RoundRole::NullServer);
+    assert_eq!(names(&null), [""]);
+    let bytes_per_response = |round: &Round| {
+        let load = round.load.as_ref().unwrap();
+        load.traffic.received_bytes / load.ledger.ok.max(1)
+    };
+    let (null, first) = (bytes_per_response(null[0]), bytes_per_response(main[0]));
+    assert!(null.abs_diff(first) <= 1, "{null} {first}");
+    for round in &recording.rounds {
+        assert_eq!(round.failed, None);
+        assert!(round.profile.is_none());
+        assert!(round.machine_cpu.is_some());
+    }
 }

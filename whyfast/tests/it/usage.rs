@@ -65,6 +65,27 @@ fn closed_stdout_is_no_error() {
     assert_eq!(said(&output), "");
 }
 
+/// What is not in a recording cannot be taken out of it or held against it; the error names what is.
+#[test]
+fn report_names_the_causes_that_there_are() {
+    let recording = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../recording/tests/fixtures/compare-1.0.json"
+    );
+    let known = run(&["report", recording, "--without", "receive"]);
+    assert_eq!(known.status.code(), Some(0), "{}", said(&known));
+    let unknown = run(&["report", recording, "--without", "magic"]);
+    assert_eq!(unknown.status.code(), Some(2));
+    let text = said(&unknown);
+    assert!(text.contains("magic") && text.contains("receive"), "{text}");
+
+    let itself = run(&["report", recording, "--against", recording]);
+    assert_eq!(itself.status.code(), Some(0), "{}", said(&itself));
+    let unloaded = recording.replace("compare-1.0", "profile-1.0");
+    let foreign = run(&["report", recording, "--against", &unloaded]);
+    assert_eq!(foreign.status.code(), Some(2), "{}", said(&foreign));
+}
+
 /// A file that cannot be made is found out before anything is measured.
 #[test]
 fn wrong_output_costs_no_run() {

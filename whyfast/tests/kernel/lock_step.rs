@@ -3,33 +3,53 @@
 use std::collections::BTreeMap;
 
 use recording::{Probes, Recording, Round};
-use testserver::Style;
+use testserver::{Config, Style};
 
 use crate::missing;
 use crate::strace::{Rows, rows};
 use crate::whyfast::recording;
 
+/// Ways to wait and to read, and costs that are added; the styles by themselves come on top.
+const SPECS: &[&str] = &[
+    "memory,poller=epoll-edge",
+    "memory,poller=io-uring",
+    "memory,poller=poll,read=eagain",
+    "memory,poller=select",
+    "memory,max-events=1,spin-us=5",
+    "memory,getppid=10",
+    "sendfile,open=1",
+    "sendfile,split=4",
+    "memory,sleep-us=1",
+    "memory,lock-us=1,workers=4,accept=exclusive",
+];
+
 /// Requests of a window.
 const REQUESTS: u64 = 10_000;
 
-/// 10,000 requests to each style of the built-in server give exactly the documented calls.
+/// 10,000 requests to each style of the built-in server, in each way to wait and to read, and with
+/// each cost that it can add, give exactly the documented calls.
 #[test]
 fn built_in_server_makes_the_documented_calls() {
-    let (recording, output) = recording(&[
-        "compare",
-        "testserver:sendfile",
-        "testserver:open-read",
-        "--lock-step",
-        "10000",
-    ]);
+    let specs: Vec<String> = SPECS
+        .iter()
+        .map(|&spec| spec.to_owned())
+        .chain(Style::ALL.map(|style| style.name().to_owned()))
+        .collect();
+    let arms: Vec<String> = specs
+        .iter()
+        .map(|spec| format!("testserver:{spec}"))
+        .collect();
+    let mut arguments = vec!["compare", "--lock-step", "10000"];
+    arguments.extend(arms.iter().map(String::as_str));
+    let (recording, output) = recording(&arguments);
     assert!(
         output.status.success(),
         "{}",
         String::from_utf8_lossy(&output.stderr)
     );
-    for style in Style::ALL {
-        let round = round_of(&recording, style.name());
-        let wanted: BTreeMap<String, (u64, u64)> = style
+    for spec in &specs {
+        let wanted: BTreeMap<String, (u64, u64)> = Config::parse(spec)
+            .expect("a valid spec")
             .calls_per_request()
             .iter()
             .map(|call| {
@@ -40,7 +60,7 @@ fn built_in_server_makes_the_documented_calls() {
                 )
             })
             .collect();
-        assert_eq!(counts(round), wanted, "{}", style.name());
+        assert_eq!(counts(round_of(&recording, spec)), wanted, "{spec}");
     }
 }
 

@@ -8,8 +8,8 @@ use anyhow::{Context as _, Result, ensure};
 use recording::{Load, Recording};
 use rustix::process::{Pid, WaitId, WaitIdOptions};
 
-use super::cpus;
 use crate::command::{self, Guarded};
+use crate::cpus;
 
 /// One run of a client.
 #[derive(Clone, Copy, Debug)]

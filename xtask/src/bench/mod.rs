@@ -5,7 +5,6 @@
 //! a repetition. It measures the release build of `whyfast` as a user would run it.
 
 mod clients;
-mod cpus;
 mod load;
 mod origin;
 mod peers;
@@ -14,13 +13,13 @@ mod profiler;
 mod report;
 mod servers;
 
-use std::path::{Path, PathBuf};
-use std::process::{ExitCode, Stdio};
+use std::path::PathBuf;
+use std::process::ExitCode;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::Result;
 use clap::ValueEnum;
 
-use crate::{command, tree};
+use crate::{command, cpus, tree};
 use origin::Origin;
 use report::Report;
 
@@ -71,7 +70,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let setting = Setting {
         whyfast: match &args.whyfast {
             Some(path) => path.clone(),
-            None => release_build(&tree::root())?,
+            None => command::release_build(&tree::root())?,
         },
         repetitions: args.repetitions,
         server_cpu,
@@ -107,23 +106,6 @@ impl Benchmark {
             Self::Probes => "probes",
         }
     }
-}
-
-/// Builds whyfast with optimisations and returns its path.
-fn release_build(root: &Path) -> Result<PathBuf> {
-    let mut cargo = command::cargo(root);
-    cargo
-        .args(["build", "--release", "--package", "whyfast"])
-        .arg("--message-format=json-render-diagnostics")
-        .stderr(Stdio::inherit());
-    eprintln!("$ {}", command::describe(&cargo));
-    let output = cargo.output().context("failed to run cargo")?;
-    ensure!(output.status.success(), "whyfast does not build");
-    let executables = tree::executables(&String::from_utf8_lossy(&output.stdout), "bin")?;
-    let whyfast = executables
-        .into_iter()
-        .find(|executable| executable.name == "whyfast");
-    Ok(whyfast.context("cargo built no whyfast")?.path)
 }
 
 /// The arms in the order of one repetition: each one begins once in as many repetitions.

@@ -11,8 +11,9 @@ use super::peers::PEERS;
 use super::profiler::Attached;
 use super::report::{Bound, Report, median};
 use super::servers::Server;
-use super::{Setting, clients, cpus, rotated};
+use super::{Setting, clients, rotated};
 use crate::command::{self, Guarded};
+use crate::cpus;
 use crate::packages;
 
 pub(crate) fn measure(setting: &Setting, report: &mut Report) -> Result<()> {

@@ -8,8 +8,8 @@ use anyhow::{Context as _, Result, bail, ensure};
 use recording::Profile;
 use recording::wire::{Command, Message, WIRE_VERSION};
 
-use super::cpus;
 use crate::command::{self, Guarded};
+use crate::cpus;
 
 /// Probes that are attached until this goes away.
 #[derive(Debug)]

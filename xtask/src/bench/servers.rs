@@ -1,7 +1,7 @@
 //! The server under load: nginx with one worker and one byte, or the built-in server.
 
+use std::ffi::OsStr;
 use std::fs;
-use std::io::{BufRead as _, BufReader};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -10,8 +10,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail, ensure};
 use tempfile::TempDir;
 
-use super::{Setting, cpus};
+use super::Setting;
+use crate::built_in::BuiltIn;
 use crate::command::{self, Guarded};
+use crate::cpus;
 
 /// A server that runs until this goes away.
 #[derive(Debug)]
@@ -106,25 +108,15 @@ impl Server {
     }
 
     fn start_built_in(setting: &Setting, folder: TempDir) -> Result<Self> {
-        let mut command = cpus::pinned(setting.server_cpu, &setting.whyfast);
-        command
-            .args(["testserver", "--style", "sendfile", "--file"])
-            .arg(folder.path().join("body"))
-            .stdout(Stdio::piped());
-        let mut child = Guarded::spawn(&mut command)?;
-        let stdout = child.child.stdout.take().context("stdout is a pipe")?;
-        let mut line = String::new();
-        BufReader::new(stdout).read_line(&mut line)?;
-        let url = line
-            .split_whitespace()
-            .find(|word| word.starts_with("http://"))
-            .with_context(|| format!("whyfast testserver names no address: {line:?}"))?;
+        let file = folder.path().join("body");
+        let more = [OsStr::new("--file"), file.as_os_str()];
+        let server = BuiltIn::start(&setting.whyfast, setting.server_cpu, "sendfile", &more)?;
         Ok(Self {
             name: "testserver",
-            url: url.to_owned(),
+            url: server.url,
             addresses: Vec::new(),
             secure: None,
-            child,
+            child: server.child,
             _folder: folder,
         })
     }

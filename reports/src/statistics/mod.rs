@@ -3,6 +3,12 @@
 //! The unit of replication is the round. Windows inside a round are never passed here: they share
 //! the state of one server start and are not replicates.
 
+pub mod bootstrap;
+pub mod fieller;
+pub mod holm;
+pub mod random;
+pub mod rank;
+
 use statrs::distribution::{ContinuousCDF as _, StudentsT};
 
 /// A ratio of two geometric means and its interval.
@@ -146,6 +152,7 @@ mod tests {
     use proptest::prelude::*;
     use statrs::distribution::Normal;
 
+    use super::random::SplitMix64;
     use super::*;
 
     fn close(left: f64, right: f64, tolerance: f64) -> bool {
@@ -251,17 +258,9 @@ mod tests {
     /// stays inside the 99.9 % band of the binomial.
     #[test]
     fn intervals_cover_the_true_ratio() {
-        let mut seed = 20_240_229_u64;
-        let normal = Normal::new(0.0, 1.0).unwrap();
-        let mut draw = || {
-            // SplitMix64 (Steele, Lea, Flood 2014), top 53 bits, shifted off zero.
-            seed = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
-            let mut z = seed;
-            z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-            let uniform = ((z ^ (z >> 31)) >> 11) as f64 / 2_f64.powi(53) + 2_f64.powi(-54);
-            normal.inverse_cdf(uniform)
-        };
+        let mut random = SplitMix64::new(20_240_229);
+        let normal = Normal::standard();
+        let mut draw = || normal.inverse_cdf(random.unit());
         for (level, pairs) in [(0.95, 5), (0.99, 10)] {
             let runs = 4000;
             let mut covered = 0;

@@ -1,0 +1,187 @@
+//! Gates on the run as a whole: protocols, books, other work, the A/A control, tracers.
+
+use recording::{
+    GateStatus, MachineCpu, Probes, Recording, Round, RoundRole, ServerCount, TlsNegotiated,
+    TlsReport, Tracer, VerdictWord,
+};
+
+use crate::fixture::whole;
+use crate::gates::{analysed, gate};
+
+/// TLS and HTTP have to be the same; what differs is named by arm.
+#[test]
+fn protocols_have_to_agree() {
+    let tls = |cipher: &str, full_handshakes| TlsReport {
+        full_handshakes,
+        resumed_handshakes: 64 - full_handshakes,
+        retried_handshakes: 0,
+        failed_handshakes: 0,
+        early_data_handshakes: None,
+        early_data_refused: None,
+        handshake_time: None,
+        negotiated: vec![TlsNegotiated {
+            version: "TLSv1.3".to_owned(),
+            cipher: cipher.to_owned(),
+            group: Some("X25519".to_owned()),
+            certificate_key: "ECDSA P-256".to_owned(),
+            alpn: None,
+            count: 64,
+        }],
+        clear_sent_bytes: 0,
+        clear_received_bytes: 0,
+    };
+    let spoken = |cipher: &'static str, full: u64| {
+        analysed(move |recording| {
+            for round in &mut recording.rounds {
+                let (cipher, full) = if round.arm == "h2o" {
+                    (cipher, full)
+                } else {
+                    ("TLS_AES_128_GCM_SHA256", 64)
+                };
+                round.load.as_mut().unwrap().tls = Some(tls(cipher, full));
+            }
+        })
+    };
+    let status = |recording: &Recording| gate(recording, "G2").status;
+    assert_eq!(
+        status(&spoken("TLS_AES_128_GCM_SHA256", 64)),
+        GateStatus::Ok
+    );
+    assert_eq!(
+        status(&spoken("TLS_AES_128_GCM_SHA256", 0)),
+        GateStatus::Refuse
+    );
+    let other = spoken("TLS_AES_256_GCM_SHA384", 64);
+    assert_eq!(status(&other), GateStatus::Refuse);
+    assert!(
+        gate(&other, "G2")
+            .value
+            .contains("h2o: TLSv1.3 TLS_AES_256_GCM_SHA384")
+    );
+    assert_eq!(other.verdict.unwrap().word, VerdictWord::NotComparable);
+
+    let deep = analysed(|recording| {
+        for round in recording.rounds.iter_mut().filter(|r| r.arm == "h2o") {
+            round.load.as_mut().unwrap().plan.depth = 4;
+        }
+    });
+    assert_eq!(gate(&deep, "G3").status, GateStatus::Refuse);
+    assert!(gate(&deep, "G3").value.contains("4 pipelined"));
+}
+
+/// Twice the throughput at the same latency on as many connections cannot be.
+#[test]
+fn littles_law_has_to_hold() {
+    let recording = analysed(|recording| {
+        for round in recording.rounds.iter_mut().filter(|r| r.arm == "h2o") {
+            let load = round.load.as_mut().unwrap();
+            (load.ledger.ok, load.ledger.sent) = (2 * load.ledger.ok, 2 * load.ledger.sent);
+        }
+    });
+    assert_eq!(gate(&recording, "G7").status, GateStatus::Refuse);
+    let blind = analysed(|recording| {
+        for round in &mut recording.rounds {
+            round.load.as_mut().unwrap().latency = None;
+        }
+    });
+    assert_eq!(gate(&blind, "G7").status, GateStatus::NotMeasured);
+}
+
+/// A server that counts a percent more than the client has another client.
+#[test]
+fn server_and_client_count_alike() {
+    let counted = |extra: u64| {
+        analysed(move |recording| {
+            for round in &mut recording.rounds {
+                let completed = round.load.as_ref().unwrap().ledger.ok;
+                round.server_count = Some(ServerCount {
+                    source: "test".to_owned(),
+                    responses: completed + completed * extra / 1000,
+                    completed,
+                    in_flight: 64,
+                });
+            }
+        })
+    };
+    assert_eq!(gate(&counted(0), "G8").status, GateStatus::Ok);
+    assert_eq!(gate(&counted(1), "G8").status, GateStatus::Ok);
+    assert_eq!(gate(&counted(10), "G8").status, GateStatus::Refuse);
+}
+
+/// Other work on the server's CPUs warns where it was read; rounds that were left out are counted.
+#[test]
+fn foreign_work_warns() {
+    let machine = |foreign: f64| {
+        analysed(move |recording| {
+            for round in &mut recording.rounds {
+                let cpu = round.server_cpu.clone().unwrap();
+                let length = cpu.window.length_ns();
+                round.machine_cpu = Some(MachineCpu {
+                    window: cpu.window,
+                    cpus: 1,
+                    tasks_ns: cpu.total_ns + whole(foreign * length as f64),
+                    interrupts_ns: 0,
+                    steal_ns: 0,
+                });
+            }
+            recording.rounds[0].excluded = Some("foreign work".to_owned());
+        })
+    };
+    // A clock tick of 10 ms in 2 s is half a percent.
+    assert_eq!(gate(&machine(0.012), "G9").status, GateStatus::Ok);
+    let loud = machine(0.05);
+    assert_eq!(gate(&loud, "G9").status, GateStatus::Warn);
+    assert!(gate(&loud, "G9").value.ends_with("1 round left out"));
+}
+
+/// Two copies of one server: equal, biased, too noisy.
+#[test]
+fn a_copy_of_the_first_arm_controls_the_harness() {
+    let copied = |bias: f64, noise: f64| {
+        analysed(move |recording| {
+            let own = recording.rounds.iter();
+            let own = own.filter(|round| round.arm == "nginx" && round.probes == Probes::Off);
+            let copies: Vec<Round> = own
+                .map(|round| {
+                    let sign = if round.pair.is_multiple_of(2) {
+                        1.0
+                    } else {
+                        -1.0
+                    };
+                    let mut copy = round.clone();
+                    copy.role = RoundRole::Aa;
+                    let load = copy.load.as_mut().unwrap();
+                    load.ledger.ok = whole(load.ledger.ok as f64 * (bias + sign * noise));
+                    copy
+                })
+                .collect();
+            recording.rounds.extend(copies);
+        })
+    };
+    let quiet = copied(1.0, 0.002);
+    assert_eq!(gate(&quiet, "G10").status, GateStatus::Ok);
+    assert!(!quiet.verdict.as_ref().unwrap().indicative);
+    assert_eq!(quiet.verdict.unwrap().margin, Some(0.02));
+    assert_eq!(gate(&copied(1.03, 0.002), "G10").status, GateStatus::Refuse);
+    let loud = copied(1.0, 0.1);
+    assert_eq!(gate(&loud, "G10").status, GateStatus::Refuse);
+    assert!(gate(&loud, "G10").fix.contains("more pairs"));
+    // Within twice the margin, and wider than it: the margin grows.
+    let wider = copied(1.0, 0.02);
+    assert_eq!(gate(&wider, "G10").status, GateStatus::Ok);
+    assert!(wider.verdict.unwrap().margin > Some(0.02));
+}
+
+/// Somebody else's tracer refuses, and nobody's passes.
+#[test]
+fn other_tracers_refuse() {
+    let seen =
+        |tracers: Vec<Tracer>| analysed(move |recording| recording.tracers = Some(tracers.clone()));
+    assert_eq!(gate(&seen(Vec::new()), "G13").status, GateStatus::Ok);
+    let traced = seen(vec![Tracer {
+        kind: "ptrace".to_owned(),
+        what: "strace 4711".to_owned(),
+    }]);
+    assert_eq!(gate(&traced, "G13").status, GateStatus::Refuse);
+    assert_eq!(gate(&traced, "G13").value, "ptrace strace 4711");
+}

@@ -1,0 +1,234 @@
+//! The costs that the built-in server can be given, and what has to be found of each.
+
+use recording::ArmLimit;
+
+/// One known cost, measured in ns by the server itself.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Injection {
+    /// The knob of the built-in server.
+    pub(super) knob: &'static str,
+    /// The bars of calls that it belongs to, by the first part of their identifiers.
+    pub(super) groups: &'static [&'static str],
+    /// Calls per request that it adds.
+    pub(super) calls: f64,
+    /// Whether it is time in user code.
+    pub(super) user: bool,
+    /// The bar that its sleep belongs to.
+    pub(super) idle: Option<&'static str>,
+}
+
+pub(super) const SPIN: Injection = Injection {
+    knob: "spin-us=10",
+    groups: &[],
+    calls: 0.0,
+    user: true,
+    idle: None,
+};
+
+pub(super) const GETPPID: Injection = Injection {
+    knob: "getppid=10",
+    groups: &["other"],
+    calls: 10.0,
+    user: false,
+    idle: None,
+};
+
+pub(super) const OPEN: Injection = Injection {
+    knob: "open=1",
+    groups: &["open", "stat", "close_file"],
+    calls: 3.0,
+    user: false,
+    idle: None,
+};
+
+pub(super) const SLEEP: Injection = Injection {
+    knob: "sleep-us=100",
+    groups: &["sleep"],
+    calls: 1.0,
+    user: false,
+    idle: Some("idle.blocked"),
+};
+
+/// A response in four writes rather than one; what that costs is not known, how many calls it adds
+/// is.
+pub(super) const SPLIT: &str = "split=4";
+const SPLIT_CALLS: Calls = Calls {
+    group: "send",
+    // The head in four pieces, and the file.
+    per_request: 5.0,
+    added: 3.0,
+};
+
+/// Calls per request of the second arm in one group.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Calls {
+    pub(super) group: &'static str,
+    pub(super) per_request: f64,
+    /// Of them, those that the first arm does not make.
+    pub(super) added: f64,
+}
+
+/// One comparison that is made again and again.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Case {
+    pub(super) name: String,
+    /// Knobs of both arms.
+    pub(super) knobs: [Vec<&'static str>; 2],
+    /// Options of `compare` on top.
+    pub(super) options: &'static [&'static str],
+    /// Share of one CPU that a control group allows the second arm.
+    pub(super) quota: Option<f64>,
+    pub(super) expected: Expected,
+}
+
+/// What has to be seen.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Expected {
+    /// The bars of each injection cover its cost, and the calls are as many as they are.
+    Attributed {
+        injections: Vec<Injection>,
+        calls: Option<Calls>,
+    },
+    /// The second arm is limited by one of these.
+    Limited(&'static [ArmLimit]),
+    /// One of these gates refuses, and nothing is attributed.
+    Refused(&'static [&'static str]),
+}
+
+/// The four of the short form, which cover user code, cheap calls, calls with files, and sleep.
+pub(super) fn singles() -> Vec<Case> {
+    [SPIN, GETPPID, OPEN, SLEEP]
+        .into_iter()
+        .map(|injection| attributed(&[injection], None))
+        .collect()
+}
+
+/// Those whose size is no time, which only the long form runs.
+pub(super) fn changes() -> Vec<Case> {
+    let change = |name: &str, knobs: [&[&'static str]; 2], expected| Case {
+        name: name.to_owned(),
+        knobs: knobs.map(<[_]>::to_vec),
+        options: &[],
+        quota: None,
+        expected,
+    };
+    let calls = |group, per_request| Expected::Attributed {
+        injections: Vec::new(),
+        calls: Some(Calls {
+            group,
+            per_request,
+            added: 0.0,
+        }),
+    };
+    let lock: [&[&str]; 2] = [&["workers=4"], &["workers=4", "lock-us=50"]];
+    vec![
+        attributed(&[], Some(SPLIT_CALLS)),
+        change("max-events=1", [&[], &["max-events=1"]], calls("poll", 1.0)),
+        change(
+            "lock-us=50, 4 workers",
+            lock,
+            Expected::Limited(&[ArmLimit::Blocked, ArmLimit::Lock]),
+        ),
+        Case {
+            quota: Some(0.5),
+            ..change(
+                "quota of half a CPU",
+                [&[], &[]],
+                Expected::Limited(&[ArmLimit::Throttled]),
+            )
+        },
+        Case {
+            options: &["--connections", "1"],
+            ..change(
+                "one connection",
+                [&[], &[]],
+                Expected::Limited(&[ArmLimit::Client]),
+            )
+        },
+        change("gzip=1", [&[], &["gzip=1"]], Expected::Refused(&["G1"])),
+        // The parity check sees one of a hundred requests fail, or the rounds do.
+        change(
+            "error-every=500",
+            [&[], &["error-every=500"]],
+            Expected::Refused(&["G1", "G5"]),
+        ),
+    ]
+}
+
+/// Two at once: both have to be found, each in its own bars.
+pub(super) fn pairs() -> Vec<Case> {
+    let both = [
+        [SPIN, GETPPID],
+        [SPIN, OPEN],
+        [SPIN, SLEEP],
+        [GETPPID, OPEN],
+        [GETPPID, SLEEP],
+        [OPEN, SLEEP],
+    ];
+    let with_split = [SPIN, GETPPID, OPEN, SLEEP];
+    both.iter()
+        .map(|pair| attributed(pair, None))
+        .chain(with_split.map(|injection| attributed(&[injection], Some(SPLIT_CALLS))))
+        .collect()
+}
+
+/// The spec of a server: the base, its knobs replaced by those given.
+pub(super) fn spec(knobs: &[&str]) -> String {
+    let name = |knob: &str| knob.split('=').next().map(str::to_owned);
+    let kept = BASE_KNOBS
+        .iter()
+        .filter(|base| knobs.iter().all(|knob| name(knob) != name(base)));
+    let all: Vec<&str> = std::iter::once(&BASE_STYLE)
+        .chain(kept)
+        .chain(knobs)
+        .copied()
+        .collect();
+    all.join(",")
+}
+
+fn attributed(injections: &[Injection], calls: Option<Calls>) -> Case {
+    let mut knobs: Vec<&str> = injections.iter().map(|injection| injection.knob).collect();
+    if calls.is_some() {
+        knobs.push(SPLIT);
+    }
+    Case {
+        name: knobs.join(" and "),
+        knobs: [Vec::new(), knobs],
+        options: &[],
+        quota: None,
+        expected: Expected::Attributed {
+            injections: injections.to_vec(),
+            calls,
+        },
+    }
+}
+
+/// The server that costs are added to: so slow that its CPU, not the client, is the limit, and with
+/// calls of several kinds, so that there is something to leak into.
+const BASE_STYLE: &str = "sendfile";
+const BASE_KNOBS: [&str; 1] = ["spin-us=5"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Knobs are added to the base, and one that the base has is replaced.
+    #[test]
+    fn specs_are_made_of_the_base() {
+        assert_eq!(spec(&[]), "sendfile,spin-us=5");
+        assert_eq!(spec(&["getppid=10"]), "sendfile,spin-us=5,getppid=10");
+        assert_eq!(
+            spec(&["spin-us=10", "open=1"]),
+            "sendfile,spin-us=10,open=1"
+        );
+    }
+
+    /// There are ten pairs, each another one.
+    #[test]
+    fn there_are_ten_pairs() {
+        let mut names: Vec<String> = pairs().into_iter().map(|case| case.name).collect();
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), 10);
+    }
+}

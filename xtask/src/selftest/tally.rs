@@ -1,0 +1,225 @@
+//! What the runs of a case amount to, as the table that the README shows.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use super::judge::Outcome;
+
+/// The runs of one case.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Row {
+    name: String,
+    planned: u32,
+    accepted_from: u32,
+    outcomes: Vec<Outcome>,
+    /// Whether bars are judged, so that they have to add up and must not leak.
+    attributed: bool,
+}
+
+impl Row {
+    pub(super) fn new(name: &str, planned: u32, accepted_from: u32) -> Self {
+        Self {
+            name: name.to_owned(),
+            planned,
+            accepted_from,
+            ..Self::default()
+        }
+    }
+
+    pub(super) fn push(&mut self, outcome: Outcome, attributed: bool) {
+        self.outcomes.push(outcome);
+        self.attributed |= attributed;
+    }
+
+    fn accepted(&self) -> usize {
+        self.outcomes
+            .iter()
+            .filter(|outcome| outcome.accepted)
+            .count()
+    }
+
+    /// Median of a figure over the runs, us.
+    fn median_us(&self, figure: impl Fn(&Outcome) -> Option<f64>) -> Option<f64> {
+        let mut values: Vec<f64> = self.outcomes.iter().filter_map(figure).collect();
+        values.sort_by(f64::total_cmp);
+        values.get(values.len() / 2).map(|ns| ns / 1e3)
+    }
+
+    /// The bar with the largest mean leak over the runs; as a mean, because in a single run noise
+    /// would hide it.
+    fn largest_leak(&self) -> Option<(String, Leak)> {
+        let mut by_bar: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+        for outcome in &self.outcomes {
+            for (bar, share) in &outcome.leaks {
+                by_bar.entry(bar).or_default().push(*share);
+            }
+        }
+        by_bar
+            .into_iter()
+            .map(|(bar, shares)| (bar.to_owned(), Leak::of(&shares, self.outcomes.len())))
+            .max_by(|(_, x), (_, y)| x.mean.abs().total_cmp(&y.mean.abs()))
+    }
+
+    fn worst_sum_error(&self) -> f64 {
+        let errors = self.outcomes.iter().map(|outcome| outcome.sum_error);
+        errors.fold(0.0, f64::max)
+    }
+
+    /// What is wrong with it; nothing where it passes.
+    fn faults(&self) -> Vec<String> {
+        let mut faults = Vec::new();
+        if self.accepted() < self.accepted_from as usize {
+            faults.push(format!("fewer than {}", self.accepted_from));
+        }
+        if self.attributed && self.worst_sum_error() >= MAX_SUM_ERROR {
+            faults.push(format!(
+                "bars miss their sum by {:.1e}",
+                self.worst_sum_error()
+            ));
+        }
+        if let Some((bar, leak)) = self.largest_leak()
+            && leak.is_established()
+        {
+            faults.push(format!("leaks into {bar}"));
+        }
+        faults
+    }
+}
+
+/// The mean share of what was injected that one wrong bar has.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Leak {
+    mean: f64,
+    /// Two standard errors of the mean.
+    spread: f64,
+}
+
+impl Leak {
+    /// Of the runs in which the bar has a share; in the others it is none.
+    fn of(shares: &[f64], runs: usize) -> Self {
+        let count = runs.max(1) as f64;
+        let mean = shares.iter().sum::<f64>() / count;
+        let absent = runs.saturating_sub(shares.len()) as f64;
+        let squares: f64 = shares.iter().map(|share| (share - mean).powi(2)).sum();
+        let variance = (squares + absent * mean * mean) / (count - 1.0).max(1.0);
+        Self {
+            mean,
+            spread: 2.0 * (variance / count).sqrt(),
+        }
+    }
+
+    /// More than allowed, beyond what noise explains.
+    fn is_established(self) -> bool {
+        self.mean.abs() - self.spread > MAX_LEAK
+    }
+}
+
+/// All cases.
+#[derive(Debug, Default)]
+pub(super) struct Table(Vec<Row>);
+
+impl Table {
+    pub(super) fn add(&mut self, row: Row) {
+        self.0.push(row);
+    }
+
+    pub(super) fn passed(&self) -> bool {
+        self.0.iter().all(|row| row.faults().is_empty())
+    }
+}
+
+impl fmt::Display for Table {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            formatter,
+            "| injected | us per request | found, us | runs accepted | from | largest leak | |"
+        )?;
+        writeln!(formatter, "|---|---:|---:|---:|---:|---|---|")?;
+        for row in &self.0 {
+            let us = |figure: Option<f64>| figure.map_or("-".to_owned(), |us| format!("{us:.2}"));
+            let leak = row.largest_leak().map_or("-".to_owned(), |(bar, leak)| {
+                let (mean, spread) = (leak.mean * 100.0, leak.spread * 100.0);
+                format!("{mean:.1} ± {spread:.1} % {bar}")
+            });
+            let faults = row.faults();
+            let word = if faults.is_empty() {
+                "pass".to_owned()
+            } else {
+                format!("FAIL: {}", faults.join(", "))
+            };
+            writeln!(
+                formatter,
+                "| {} | {} | {} | {} of {} | {} | {leak} | {word} |",
+                row.name,
+                us(row.median_us(|outcome| outcome.injected_ns)),
+                us(row.median_us(|outcome| outcome.found_ns)),
+                row.accepted(),
+                row.planned,
+                row.accepted_from,
+            )?;
+        }
+        Ok(())
+    }
+}
+
+/// Bars have to add up to what they explain, but for rounding.
+const MAX_SUM_ERROR: f64 = 1e-9;
+/// Share of what was injected that a wrong bar may have.
+const MAX_LEAK: f64 = 0.05;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(accepted: bool, leak: f64) -> Outcome {
+        Outcome {
+            accepted,
+            injected_ns: Some(5000.0),
+            found_ns: Some(5100.0),
+            sum_error: 1e-15,
+            leaks: BTreeMap::from([("send".to_owned(), leak)]),
+            seen: None,
+        }
+    }
+
+    fn row(runs: &[Outcome]) -> Row {
+        let mut row = Row::new("spin-us=10", 4, 3);
+        for outcome in runs {
+            row.push(outcome.clone(), true);
+        }
+        row
+    }
+
+    /// A case passes with enough accepted runs, without a leak that is beyond noise.
+    #[test]
+    fn cases_pass_or_say_why_not() {
+        let noisy = [0.3, -0.2, 0.25, -0.3].map(|leak| run(true, leak));
+        assert!(row(&noisy).faults().is_empty());
+        let leaking = [0.10, 0.11, 0.09, 0.10].map(|leak| run(true, leak));
+        assert_eq!(row(&leaking).faults(), ["leaks into send"]);
+        let missed = [true, true, false, false].map(|accepted| run(accepted, 0.0));
+        assert_eq!(row(&missed).faults(), ["fewer than 3"]);
+        let mut wrong = run(true, 0.0);
+        wrong.sum_error = 1e-3;
+        assert_eq!(
+            row(&[wrong.clone(), wrong.clone(), wrong]).faults(),
+            ["bars miss their sum by 1.0e-3"]
+        );
+    }
+
+    /// The table as it is printed.
+    #[test]
+    fn the_table_has_a_row_per_case() {
+        let mut table = Table::default();
+        table.add(row(
+            &[true, true, true, false].map(|accepted| run(accepted, 0.02))
+        ));
+        let text = table.to_string();
+        let last = text.lines().last().expect("a row");
+        assert_eq!(
+            last,
+            "| spin-us=10 | 5.00 | 5.10 | 3 of 4 | 3 | 2.0 ± 0.0 % send | pass |"
+        );
+        assert!(table.passed());
+    }
+}
