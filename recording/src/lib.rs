@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod autopsy;
 mod below;
 mod compare;
 mod errno;
@@ -29,6 +30,10 @@ mod transport;
 mod why;
 pub mod wire;
 
+pub use autopsy::{
+    AUTOPSY_SCHEMA, Autopsy, ExaminedRatio, ExaminedServer, ForeignCall, ForeignCalls, ForeignLoad,
+    Statement, StatementKind, Unread,
+};
 pub use below::{
     Hardware, HardwareCount, HardwareThread, IoUring, ListenQueue, Network, NetworkNamespace,
     UringOperation, uring_operation_name,

@@ -61,6 +61,19 @@ impl Style {
         format!("\x1b[{code}m{text}\x1b[0m")
     }
 
+    /// An item of a list, words wrapped under its text.
+    pub(crate) fn item(self, text: &str) -> String {
+        let mut lines = String::new();
+        for (index, line) in wrap(text, self.width.saturating_sub(2).max(20))
+            .iter()
+            .enumerate()
+        {
+            let mark = if index == 0 { "- " } else { "  " };
+            lines.extend([mark, line, "\n"]);
+        }
+        lines
+    }
+
     /// A line under a label of nine columns, words wrapped at the width under the same indent.
     pub(crate) fn labelled(self, label: &str, text: &str) -> String {
         let mut lines = String::new();

@@ -13,6 +13,7 @@
 
 mod analyse;
 pub mod attribution;
+pub mod autopsy;
 mod clean;
 pub mod csv;
 mod figures;

@@ -34,6 +34,8 @@ pub(crate) enum Verb {
     Testserver(TestserverArgs),
     /// Render recordings.
     Report(ReportArgs),
+    /// Read other tools' output and say what follows from it, and what does not.
+    Autopsy(AutopsyArgs),
     /// Say what this machine can measure, and the remedy for what it cannot.
     Doctor(DoctorArgs),
     /// List recipes, scenarios and styles of the built-in server.
@@ -384,6 +386,16 @@ pub(crate) struct ReportArgs {
     /// Write the result to a file instead of stdout.
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AutopsyArgs {
+    /// Output of h2load, wrk, wrk2, httperf, ab, hey, oha, `strace -c` or `perf trace -s`, also
+    /// several and in prose (a forum post); `-` is the standard input.
+    #[arg(required = true, value_name = "FILE")]
+    pub(crate) files: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
 }
 
 #[derive(Debug, Args)]

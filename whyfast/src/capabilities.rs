@@ -23,6 +23,7 @@ pub(crate) fn narrow(verb: &Verb) -> io::Result<()> {
         Verb::Load(_)
         | Verb::Testserver(_)
         | Verb::Report(_)
+        | Verb::Autopsy(_)
         | Verb::List
         | Verb::Man { .. }
         | Verb::Completions { .. }

@@ -63,6 +63,7 @@ fn run(verb: Verb) -> anyhow::Result<u8> {
         Verb::Load(args) => verbs::load::load(&args),
         Verb::Testserver(args) => verbs::testserver::testserver(&args),
         Verb::Report(args) => verbs::report::report(&args),
+        Verb::Autopsy(args) => verbs::autopsy::autopsy(&args),
         Verb::Doctor(args) => verbs::doctor::doctor(&args),
         Verb::List => verbs::list::list(),
         Verb::Man { verb } => {

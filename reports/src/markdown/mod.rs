@@ -4,12 +4,14 @@
 //! table says how many. All text of others is escaped so that it renders as itself: it opens no
 //! tag, no link, no mention and no table cell.
 
+mod autopsy;
 mod compare;
 mod document;
 mod escape;
 mod load;
 mod profile;
 
+pub use autopsy::autopsy;
 pub use compare::compare;
 pub use document::CHARACTERS_LIMIT;
 pub use load::load;

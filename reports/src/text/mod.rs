@@ -1,10 +1,12 @@
 //! Reports for a terminal: understandable without colour, and in 110 columns where names allow it.
 
+mod autopsy;
 mod compare;
 mod load;
 mod profile;
 mod strace;
 
+pub use autopsy::autopsy;
 pub use compare::compare;
 pub use load::load;
 pub use profile::profile;

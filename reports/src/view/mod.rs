@@ -3,6 +3,7 @@
 //! Text and Markdown print the same figures because both take them from here. Everything that
 //! leaves this module is clean: no format has to remember to sanitise, only to escape.
 
+pub(crate) mod autopsy;
 pub(crate) mod below;
 pub(crate) mod compare;
 pub(crate) mod judgement;

@@ -3,6 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod attribution;
+mod autopsy;
+mod autopsy_laws;
 mod below;
 mod compare_text;
 mod findings;

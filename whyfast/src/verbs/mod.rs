@@ -1,5 +1,6 @@
 //! The verbs other than `compare`, one file each, and what they share in rendering.
 
+pub(crate) mod autopsy;
 pub(crate) mod doctor;
 pub(crate) mod list;
 pub(crate) mod load;

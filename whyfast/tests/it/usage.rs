@@ -31,6 +31,7 @@ fn usage_errors_exit_with_2() {
         (&["load", "https://x/", "--resumption", "150%"], "50%"),
         (&["load", "https://x/", "--cert", "x.pem"], "--key"),
         (&["profile"], "--pid"),
+        (&["autopsy"], "FILE"),
         (&["testserver", "--style", "x"], "open-read"),
     ];
     for (arguments, wanted) in cases {
@@ -48,6 +49,34 @@ fn usage_errors_exit_with_2() {
         );
         assert!(output.stdout.is_empty(), "{arguments:?}");
     }
+}
+
+/// Output of other tools is examined; text without any is an error that names what is read.
+#[test]
+fn other_tools_output_is_examined() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let run_of = |rate: &str| {
+        format!(
+            "Running 1s test @ http://h/\n  100 requests in 1.00s, 1.00MB read\nRequests/sec: {rate}\n"
+        )
+    };
+    let (old, new) = (
+        file("old", &run_of("100.00")),
+        file("new", &run_of("50.00")),
+    );
+    let output = run(&["autopsy", &old, &new]);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert!(text.contains("old / new = 2.000"), "{text}");
+    let prose = file("prose", "Both are fast.");
+    let output = run(&["autopsy", &prose]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(said(&output).contains("h2load"), "{}", said(&output));
 }
 
 /// A reader that goes away ends the output quietly.
