@@ -1,6 +1,6 @@
 //! Blocks into servers, and servers into ratios.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use recording::{ExaminedRatio, ExaminedServer, ForeignLoad, Unread};
 
@@ -207,19 +207,18 @@ fn complete(load: &mut ForeignLoad) {
 /// addresses, whose names are then those of who listens there. Without a heading the address tells
 /// servers apart, and where that is the same in several files, the file does.
 fn names(placed: &[Placed], texts: &[Lines<'_>], sources: &[Source<'_>]) -> Vec<String> {
-    let is_shared = |heading: &Option<String>| {
-        let mut addresses = placed
-            .iter()
-            .filter(|other| other.heading == *heading)
-            .filter_map(|other| other.address.as_ref());
-        let first = addresses.next();
-        addresses.any(|address| Some(address) != first)
-    };
-    let is_elsewhere = |block: &Placed| {
-        placed
-            .iter()
-            .any(|other| other.source != block.source && other.address == block.address)
-    };
+    let mut addresses: HashMap<Option<&str>, HashSet<&str>> = HashMap::new();
+    let mut files: HashMap<Option<&str>, HashSet<usize>> = HashMap::new();
+    for block in placed {
+        let known = addresses.entry(block.heading.as_deref()).or_default();
+        known.extend(block.address.as_deref());
+        files
+            .entry(block.address.as_deref())
+            .or_default()
+            .insert(block.source);
+    }
+    let is_shared = |heading: &Option<String>| addresses[&heading.as_deref()].len() > 1;
+    let is_elsewhere = |block: &Placed| files[&block.address.as_deref()].len() > 1;
     let name = |block: &Placed| match (&block.heading, &block.address) {
         (Some(heading), None) => heading.clone(),
         (Some(heading), Some(_)) if !is_shared(&block.heading) => heading.clone(),

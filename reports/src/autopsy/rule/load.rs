@@ -11,24 +11,23 @@ use crate::autopsy::statement;
 pub(super) fn rules(server: &ExaminedServer) -> Vec<Statement> {
     let mut found: Vec<Statement> = runs(server).into_iter().collect();
     found.extend(failed_opens(server));
-    for load in &server.loads {
-        let rules = [
-            arithmetic,
-            errors,
-            beyond_the_limit,
-            in_flight,
-            one_at_a_time,
-            spread,
-            spinning,
-        ];
-        for rule in rules {
-            let statement = rule(server, load);
-            // Each run would say the same.
-            found.extend(statement.filter(|new| {
-                !found
-                    .iter()
-                    .any(|known| known.rule == new.rule && known.text == new.text)
-            }));
+    let rules = [
+        arithmetic,
+        errors,
+        beyond_the_limit,
+        in_flight,
+        one_at_a_time,
+        spread,
+        spinning,
+    ];
+    for rule in rules {
+        let mut of_runs = server.loads.iter().filter_map(|load| rule(server, load));
+        found.extend(of_runs.by_ref().take(SHOWN));
+        let more = of_runs.count();
+        if more > 0
+            && let Some(last) = found.last_mut()
+        {
+            last.text = format!("{} (and {more} more runs alike)", last.text);
         }
     }
     found
@@ -245,6 +244,8 @@ fn spinning(server: &ExaminedServer, load: &ForeignLoad) -> Option<Statement> {
     })
 }
 
+/// Runs of which a rule speaks one by one.
+const SHOWN: usize = 3;
 /// Share of errors that a comparison may have.
 const ERRORS_ALLOWED: f64 = 0.0001;
 /// Printed durations have few digits.
