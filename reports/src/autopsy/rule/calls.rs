@@ -3,7 +3,7 @@
 use recording::StatementKind::{Follows, Suspicion};
 use recording::{ExaminedServer, ForeignCall, ForeignCalls, Statement};
 
-use super::{grouped, percent};
+use super::{add_few, grouped, percent};
 use crate::autopsy::statement;
 
 /// What a table of calls says about responses.
@@ -109,15 +109,16 @@ impl<'a> Shape<'a> {
 
 /// All rules over the tables of one server.
 pub(super) fn rules(server: &ExaminedServer) -> Vec<Statement> {
+    let shapes: Vec<Shape<'_>> = server.calls.iter().filter_map(Shape::of).collect();
+    let rules = [
+        total, file_cycle, file_cache, cork, requests, drained, batches, clock, keep_alive,
+    ];
     let mut found = Vec::new();
-    for table in &server.calls {
-        if let Some(shape) = Shape::of(table) {
-            let shape = &shape;
-            let rules = [
-                total, file_cycle, file_cache, cork, requests, drained, batches, clock, keep_alive,
-            ];
-            found.extend(rules.iter().filter_map(|rule| rule(server, shape)));
-        }
+    for rule in rules {
+        add_few(
+            &mut found,
+            shapes.iter().filter_map(|shape| rule(server, shape)),
+        );
     }
     found
 }

@@ -4,7 +4,7 @@ use recording::StatementKind::{Follows, Suspicion};
 use recording::{ExaminedServer, ForeignLoad, Statement};
 
 use super::calls::{OPENS, Shape};
-use super::{grouped, percent, rounded, time};
+use super::{add_few, grouped, percent, rounded, time};
 use crate::autopsy::statement;
 
 /// All rules over the runs of one server.
@@ -21,14 +21,10 @@ pub(super) fn rules(server: &ExaminedServer) -> Vec<Statement> {
         spinning,
     ];
     for rule in rules {
-        let mut of_runs = server.loads.iter().filter_map(|load| rule(server, load));
-        found.extend(of_runs.by_ref().take(SHOWN));
-        let more = of_runs.count();
-        if more > 0
-            && let Some(last) = found.last_mut()
-        {
-            last.text = format!("{} (and {more} more runs alike)", last.text);
-        }
+        add_few(
+            &mut found,
+            server.loads.iter().filter_map(|load| rule(server, load)),
+        );
     }
     found
 }
@@ -244,8 +240,6 @@ fn spinning(server: &ExaminedServer, load: &ForeignLoad) -> Option<Statement> {
     })
 }
 
-/// Runs of which a rule speaks one by one.
-const SHOWN: usize = 3;
 /// Share of errors that a comparison may have.
 const ERRORS_ALLOWED: f64 = 0.0001;
 /// Printed durations have few digits.

@@ -32,6 +32,17 @@ pub(super) fn all(servers: &[ExaminedServer]) -> Vec<Statement> {
     found
 }
 
+/// Adds what a rule says of each run or table: of the first few one by one, and how many more.
+fn add_few(found: &mut Vec<Statement>, mut statements: impl Iterator<Item = Statement>) {
+    found.extend(statements.by_ref().take(SHOWN));
+    let more = statements.count();
+    if more > 0
+        && let Some(last) = found.last_mut()
+    {
+        last.text = format!("{} (and {more} more alike)", last.text);
+    }
+}
+
 /// Calls for each response, from the first table that has any.
 pub(super) fn calls_per_response(server: &ExaminedServer) -> Option<f64> {
     let shape = server.calls.iter().find_map(calls::Shape::of)?;
@@ -75,6 +86,9 @@ fn percent(share: f64) -> String {
         percent => format!("{percent:.4} %"),
     }
 }
+
+/// What is said one by one.
+const SHOWN: usize = 3;
 
 #[cfg(test)]
 mod tests {
