@@ -165,7 +165,8 @@ fn in_flight(server: &ExaminedServer, load: &ForeignLoad) -> Option<Statement> {
     let latency_s = load.latency_mean_s?;
     let in_flight = load.rate_rps * latency_s;
     (kept && asked > 1 && in_flight < 0.8 * asked as f64).then(|| {
-        let select = server.calls.iter().filter_map(Shape::of).any(|shape| shape.poller() == Some("select"));
+        let shape = server.calls.iter().find_map(Shape::of);
+        let select = shape.is_some_and(|shape| shape.poller() == Some("select"));
         let near = (in_flight / SELECT_DESCRIPTORS - 1.0).abs() < 0.15;
         let starved = if select && near {
             ", which is near select's 1,024 descriptors: fits a poller that cannot see the rest, not proven"
