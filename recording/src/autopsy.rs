@@ -175,6 +175,18 @@ pub struct Unread {
     pub why: String,
 }
 
+impl ForeignCall {
+    /// Both rows as one.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            calls: self.calls.saturating_add(other.calls),
+            errors: self.errors.saturating_add(other.errors),
+            seconds: self.seconds + other.seconds,
+        }
+    }
+}
+
 impl Autopsy {
     /// The examination as JSON, indented, with a newline at its end.
     ///

@@ -18,9 +18,17 @@ impl<'a> Lines<'a> {
         self.0.len()
     }
 
-    /// The positions of a block that begins at `at`: up to `limit` lines.
-    pub(super) fn block(&self, at: usize, limit: usize) -> std::ops::Range<usize> {
-        at..self.count().min(at + limit)
+    /// The positions of a block that begins at `at`: up to `limit` lines, and not over into the next
+    /// one, which `begins` knows.
+    pub(super) fn block(
+        &self,
+        at: usize,
+        limit: usize,
+        begins: impl Fn(&str) -> bool,
+    ) -> std::ops::Range<usize> {
+        let end = self.count().min(at + limit);
+        let next = (at + 1..end).find(|&at| begins(self.at(at)));
+        at..next.unwrap_or(end)
     }
 
     /// The first line in a range that begins with `prefix`: its position and the rest.

@@ -125,6 +125,12 @@ fn command(servers: &[ExaminedServer], recipes: &[&str]) -> Option<String> {
     ))
 }
 
+/// A statement that forbids a comparison, with the reason in a few words.
+fn refusing(mut statement: Statement, why: &str) -> Statement {
+    statement.refuses = Some(why.to_owned());
+    statement
+}
+
 fn statement(
     rule: &str,
     kind: StatementKind,

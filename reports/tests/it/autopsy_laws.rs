@@ -7,6 +7,21 @@ use reports::autopsy::{Source, examine};
 
 use crate::autopsy::{ALL, examined, said};
 
+/// Runs one after the other, with nothing between them, are as many runs.
+#[test]
+fn runs_end_where_the_next_begins() {
+    for run in [
+        include_str!("../fixtures/autopsy/ab-2.3.txt"),
+        include_str!("../fixtures/autopsy/hey-0.1.4.txt"),
+        include_str!("../fixtures/tools/h2load-1.52-n.txt"),
+        include_str!("../fixtures/tools/httperf-0.9.0.txt"),
+        include_str!("../fixtures/tools/wrk-4.1-latency.txt"),
+    ] {
+        let runs = examined(&run.repeat(3));
+        assert_eq!(runs.servers[0].loads.len(), 3, "{run}");
+    }
+}
+
 /// A pair of servers like those of the published comparison, with figures to choose.
 #[derive(Clone, Debug)]
 struct Figures {

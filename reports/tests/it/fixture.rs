@@ -10,7 +10,7 @@ use recording::{
     Window, family, number,
 };
 
-pub(crate) use crate::server::{Call, Server, call, h2o, nginx};
+pub(crate) use crate::server::{Call, Server, busy_nginx, call, h2o, nginx};
 
 /// What varies from round to round: shared by the rounds of a pair, then each round's own.
 const DRIFT: [f64; 8] = [1.0, 0.97, 0.985, 1.012, 1.003, 0.991, 0.979, 1.008];

@@ -3,7 +3,7 @@
 use recording::{FailureClass, Partial};
 use reports::{Footer, Style, text};
 
-use crate::fixture::{call, load_recording, nginx, profile, profile_recording};
+use crate::fixture::{busy_nginx, load_recording, profile, profile_recording};
 
 /// A load: the ledger adds up and each failure has its class.
 #[test]
@@ -35,13 +35,7 @@ fn load_layout() {
 /// The table of rates follows the order of the first one and says what it leaves out.
 #[test]
 fn rates_say_what_is_left_out() {
-    let names = [
-        "access", "accept4", "brk", "clone", "dup", "fcntl", "fsync", "futex", "getpid", "ioctl",
-        "lseek", "madvise", "mmap", "munmap", "open", "pread64", "pwrite64", "stat",
-    ];
-    let mut busy = nginx();
-    busy.calls
-        .extend(names.map(|name| call(name, 0.5, 0.0, None, 100)));
+    let busy = busy_nginx();
     let mut profile = profile(&busy, 1000.0);
     profile.processes[0].container = Some("web.slice".to_owned());
     let recording = profile_recording(profile);

@@ -55,6 +55,18 @@ pub(crate) fn nginx() -> Server {
     }
 }
 
+/// [`nginx`] with more kinds of calls than a table shows, each of them rare.
+pub(crate) fn busy_nginx() -> Server {
+    let names = [
+        "access", "accept4", "brk", "clone", "dup", "fcntl", "fsync", "futex", "getpid", "ioctl",
+        "lseek", "madvise", "mmap", "munmap", "open", "pread64", "pwrite64", "stat",
+    ];
+    let mut busy = nginx();
+    busy.calls
+        .extend(names.map(|name| call(name, 0.5, 0.0, None, 100)));
+    busy
+}
+
 pub(crate) fn h2o() -> Server {
     Server {
         name: "h2o",

@@ -3,7 +3,9 @@
 use recording::{Detail, LostClass, NotMeasured, Probes, Warning};
 use reports::{Footer, Style, analyse, text};
 
-use crate::fixture::{Server, call, comparison, h2o, lock_step, nginx, profile, profile_recording};
+use crate::fixture::{
+    Server, busy_nginx, comparison, h2o, lock_step, nginx, profile, profile_recording,
+};
 
 fn end() -> Footer {
     Footer {
@@ -384,13 +386,7 @@ fn profile_layout() {
 /// Many calls are folded into one row, and the last row is the sum of all.
 #[test]
 fn many_calls_are_folded() {
-    let names = [
-        "access", "accept4", "brk", "clone", "dup", "fcntl", "fsync", "futex", "getpid", "ioctl",
-        "lseek", "madvise", "mmap", "munmap", "open", "pread64", "pwrite64", "stat",
-    ];
-    let mut busy = nginx();
-    busy.calls
-        .extend(names.map(|name| call(name, 0.5, 0.0, None, 100)));
+    let busy = busy_nginx();
     let mut recording = comparison(&[busy, h2o()], 8);
     analyse(&mut recording);
     let text = text::compare(&recording, &Style::default(), &end());

@@ -5,7 +5,7 @@ use recording::{ExaminedServer, Statement};
 
 use super::calls::{OPENS, STATS, Shape};
 use super::{grouped, percent, time};
-use crate::autopsy::statement;
+use crate::autopsy::{refusing, statement};
 
 /// All rules over a pair.
 pub(super) fn rules(a: &ExaminedServer, b: &ExaminedServer) -> Vec<Statement> {
@@ -36,7 +36,7 @@ struct Traced<'a> {
 impl<'a> Traced<'a> {
     fn of(server: &'a ExaminedServer) -> Option<Self> {
         let load = server.loads.iter().find(|load| load.rate_rps > 0.0)?;
-        let shape = server.calls.iter().find_map(Shape::of)?;
+        let shape = Shape::first(server)?;
         Some(Self {
             server,
             rate_rps: load.rate_rps,
@@ -152,9 +152,8 @@ fn contamination(fast: &Traced<'_>, slow: &Traced<'_>) -> Vec<Statement> {
             time(traced_s),
             time(duration_s)
         );
-        let mut suspicion = statement("contamination", Suspicion, &[traced.server], text);
-        suspicion.refuses = Some("tracing contamination suspected".to_owned());
-        found.push(suspicion);
+        let suspicion = statement("contamination", Suspicion, &[traced.server], text);
+        found.push(refusing(suspicion, "tracing contamination suspected"));
     }
     found
 }

@@ -4,7 +4,7 @@ use recording::StatementKind::{Follows, Suspicion};
 use recording::{ExaminedServer, ForeignCall, ForeignCalls, Statement};
 
 use super::{add_few, grouped, percent};
-use crate::autopsy::statement;
+use crate::autopsy::{refusing, statement};
 
 /// What a table of calls says about responses.
 #[derive(Clone, Copy, Debug)]
@@ -19,12 +19,8 @@ pub(super) struct Shape<'a> {
 impl<'a> Shape<'a> {
     /// `None` where nothing was sent.
     pub(super) fn of(table: &'a ForeignCalls) -> Option<Self> {
-        let good = |name: &str| {
-            let row = table.rows.get(name).copied().unwrap_or_default();
-            row.calls - row.errors.min(row.calls)
-        };
         let (answer, responses) = ANSWERS
-            .map(|name| (name, good(name)))
+            .map(|name| (name, table.rows.get(name).copied().map_or(0, good)))
             .into_iter()
             .max_by_key(|&(_, calls)| calls)?;
         (responses > 0).then_some(Self {
@@ -34,14 +30,15 @@ impl<'a> Shape<'a> {
         })
     }
 
+    /// That of the first table of a server that has one.
+    pub(super) fn first(server: &'a ExaminedServer) -> Option<Self> {
+        server.calls.iter().find_map(Self::of)
+    }
+
     /// Rows of any of these names, summed.
     pub(super) fn sum(&self, names: &[&str]) -> ForeignCall {
         let rows = names.iter().filter_map(|name| self.table.rows.get(*name));
-        rows.fold(ForeignCall::default(), |sum, row| ForeignCall {
-            calls: sum.calls.saturating_add(row.calls),
-            errors: sum.errors.saturating_add(row.errors),
-            seconds: sum.seconds + row.seconds,
-        })
+        rows.fold(ForeignCall::default(), |sum, row| sum.plus(*row))
     }
 
     /// Calls of any of these names for each response.
@@ -70,12 +67,16 @@ impl<'a> Shape<'a> {
 
     /// How it waits for events.
     pub(super) fn poller(&self) -> Option<&'static str> {
-        let calls = |names: &[&str]| self.sum(names).calls;
-        let (name, calls) = POLLERS
-            .map(|(name, names)| (name, calls(names)))
+        Some(self.waits()?.0)
+    }
+
+    /// How it waits for events, and how often.
+    fn waits(&self) -> Option<(&'static str, u64)> {
+        POLLERS
+            .map(|(name, names)| (name, self.sum(names).calls))
             .into_iter()
-            .max_by_key(|&(_, calls)| calls)?;
-        (calls > 0).then_some(name)
+            .max_by_key(|&(_, calls)| calls)
+            .filter(|&(_, calls)| calls > 0)
     }
 
     /// Connections that were accepted.
@@ -135,9 +136,8 @@ fn total(server: &ExaminedServer, shape: &Shape<'_>) -> Option<Statement> {
         None if shape.table.tool == "strace -c" => "the table has no total: it is cut".to_owned(),
         None => return None,
     };
-    let mut statement = statement("total", Suspicion, &[server], text);
-    statement.refuses = Some("the table of calls is cut".to_owned());
-    Some(statement)
+    let statement = statement("total", Suspicion, &[server], text);
+    Some(refusing(statement, "the table of calls is cut"))
 }
 
 fn file_cycle(server: &ExaminedServer, shape: &Shape<'_>) -> Option<Statement> {
@@ -255,11 +255,7 @@ fn drained(server: &ExaminedServer, shape: &Shape<'_>) -> Option<Statement> {
 }
 
 fn batches(server: &ExaminedServer, shape: &Shape<'_>) -> Option<Statement> {
-    let poller = shape.poller()?;
-    let wakes = POLLERS
-        .iter()
-        .find(|(name, _)| *name == poller)
-        .map(|(_, names)| shape.sum(names).calls)?;
+    let (poller, wakes) = shape.waits()?;
     let each = shape.responses as f64 / wakes as f64;
     (each >= 1.5).then(|| {
         let text = format!(
@@ -276,11 +272,7 @@ fn clock(server: &ExaminedServer, shape: &Shape<'_>) -> Option<Statement> {
         .into_iter()
         .max_by_key(|&(_, calls)| calls)
         .filter(|&(_, calls)| calls > 0)?;
-    let wakes = POLLERS
-        .iter()
-        .map(|(_, names)| shape.sum(names).calls)
-        .max()
-        .unwrap_or(0);
+    let wakes = shape.waits().map_or(0, |(_, wakes)| wakes);
     let once = if calls.abs_diff(wakes) * 20 <= wakes {
         ", one for each wake-up"
     } else {
@@ -320,13 +312,13 @@ fn keep_alive(server: &ExaminedServer, shape: &Shape<'_>) -> Option<Statement> {
     Some(statement("keep-alive", Follows, &[server], text))
 }
 
-pub(super) fn good(row: ForeignCall) -> u64 {
+fn good(row: ForeignCall) -> u64 {
     row.calls.saturating_sub(row.errors)
 }
 
 pub(super) const OPENS: [&str; 3] = ["open", "openat", "openat2"];
 pub(super) const STATS: [&str; 5] = ["fstat", "fstat64", "newfstatat", "fstatat64", "statx"];
-pub(super) const RECEIVES: [&str; 6] = ["read", "recvfrom", "recvmsg", "readv", "recv", "recvmmsg"];
+const RECEIVES: [&str; 6] = ["read", "recvfrom", "recvmsg", "readv", "recv", "recvmmsg"];
 const PREADS: [&str; 2] = ["pread64", "preadv"];
 const SENDFILES: [&str; 3] = ["sendfile", "sendfile64", "splice"];
 /// The last of those with as many calls counts.

@@ -5,7 +5,7 @@ use recording::{ExaminedServer, ForeignLoad, Statement};
 
 use super::calls::{OPENS, Shape};
 use super::{add_few, grouped, percent, rounded, time};
-use crate::autopsy::statement;
+use crate::autopsy::{refusing, statement};
 
 /// All rules over the runs of one server.
 pub(super) fn rules(server: &ExaminedServer) -> Vec<Statement> {
@@ -71,11 +71,7 @@ fn rates_of(
 
 /// Opens that failed beside reads that failed, with no status that says so.
 fn failed_opens(server: &ExaminedServer) -> Option<Statement> {
-    let shape = server
-        .calls
-        .iter()
-        .find_map(Shape::of)
-        .filter(Shape::opens_files)?;
+    let shape = Shape::first(server).filter(Shape::opens_files)?;
     let failed = shape.sum(&OPENS).errors;
     let read_errors = server
         .loads
@@ -98,9 +94,8 @@ fn failed_opens(server: &ExaminedServer) -> Option<Statement> {
             String::new()
         };
         let text = format!("{} of {} opens failed ({}){beside}", grouped(failed), grouped(shape.sum(&OPENS).calls), percent(failing));
-        let mut statement = statement("failed-opens", Suspicion, &[server], text);
-        statement.refuses = Some(format!("error rate {}", percent(failing)));
-        statement
+        let statement = statement("failed-opens", Suspicion, &[server], text);
+        refusing(statement, &format!("error rate {}", percent(failing)))
     })
 }
 
@@ -116,9 +111,8 @@ fn arithmetic(server: &ExaminedServer, load: &ForeignLoad) -> Option<Statement> 
             time(load.duration_s.unwrap_or_default()),
             load.rate_rps
         );
-        let mut statement = statement("rate", Suspicion, &[server], text);
-        statement.refuses = Some("printed rates do not follow from the counts".to_owned());
-        statement
+        let statement = statement("rate", Suspicion, &[server], text);
+        refusing(statement, "printed rates do not follow from the counts")
     })
 }
 
@@ -135,9 +129,8 @@ fn errors(server: &ExaminedServer, load: &ForeignLoad) -> Option<Statement> {
             percent(share),
             percent(ERRORS_ALLOWED)
         );
-        let mut statement = statement("errors", Follows, &[server], text);
-        statement.refuses = Some(format!("{} of {} failed", percent(share), server.name));
-        statement
+        let statement = statement("errors", Follows, &[server], text);
+        refusing(statement, &format!("{} of {} failed", percent(share), server.name))
     })
 }
 
@@ -165,7 +158,7 @@ fn in_flight(server: &ExaminedServer, load: &ForeignLoad) -> Option<Statement> {
     let latency_s = load.latency_mean_s?;
     let in_flight = load.rate_rps * latency_s;
     (kept && asked > 1 && in_flight < 0.8 * asked as f64).then(|| {
-        let shape = server.calls.iter().find_map(Shape::of);
+        let shape = Shape::first(server);
         let select = shape.is_some_and(|shape| shape.poller() == Some("select"));
         let near = (in_flight / SELECT_DESCRIPTORS - 1.0).abs() < 0.15;
         let starved = if select && near {

@@ -9,7 +9,7 @@ mod sweep;
 
 use recording::{ExaminedServer, Statement};
 
-use super::number::whole;
+use crate::figures::{grouped, rounded};
 
 /// Everything that any rule says, in the order of reading.
 pub(super) fn all(servers: &[ExaminedServer]) -> Vec<Statement> {
@@ -45,26 +45,8 @@ fn add_few(found: &mut Vec<Statement>, mut statements: impl Iterator<Item = Stat
 
 /// Calls for each response, from the first table that has any.
 pub(super) fn calls_per_response(server: &ExaminedServer) -> Option<f64> {
-    let shape = server.calls.iter().find_map(calls::Shape::of)?;
+    let shape = calls::Shape::first(server)?;
     Some(shape.all_calls() as f64 / shape.responses as f64)
-}
-
-/// A number with separators of thousands.
-fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
-/// A whole number from a calculation, which is never negative.
-fn rounded(number: f64) -> String {
-    whole(number).map_or_else(|| format!("{number:.0}"), grouped)
 }
 
 /// A duration for people.

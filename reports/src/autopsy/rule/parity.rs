@@ -7,7 +7,7 @@ use recording::{ExaminedServer, ForeignLoad, Statement};
 
 use super::calls::Shape;
 use super::{percent, time};
-use crate::autopsy::statement;
+use crate::autopsy::{refusing, statement};
 
 /// All rules over a pair.
 pub(super) fn rules(a: &ExaminedServer, b: &ExaminedServer) -> Vec<Statement> {
@@ -130,7 +130,7 @@ fn bodies(a: &ExaminedServer, b: &ExaminedServer) -> Option<Statement> {
 
 fn file_caches(a: &ExaminedServer, b: &ExaminedServer) -> Option<Statement> {
     let shape = |server: &ExaminedServer| {
-        let shape = server.calls.iter().find_map(Shape::of)?;
+        let shape = Shape::first(server)?;
         Some((shape.caches_files(), shape.opens_files()))
     };
     let ((a_caches, a_opens), (b_caches, b_opens)) = (shape(a)?, shape(b)?);
@@ -150,7 +150,7 @@ fn file_caches(a: &ExaminedServer, b: &ExaminedServer) -> Option<Statement> {
 }
 
 fn pollers(a: &ExaminedServer, b: &ExaminedServer) -> Option<Statement> {
-    let poller = |server: &ExaminedServer| server.calls.iter().find_map(Shape::of)?.poller();
+    let poller = |server: &ExaminedServer| Shape::first(server)?.poller();
     let (in_a, in_b) = (poller(a)?, poller(b)?);
     (in_a != in_b).then(|| {
         let old = |server: &ExaminedServer, poller| {
@@ -188,7 +188,7 @@ fn connects(a: &ExaminedServer, b: &ExaminedServer) -> Option<Statement> {
 
 fn keep_alives(a: &ExaminedServer, b: &ExaminedServer) -> Option<Statement> {
     let of = |server: &ExaminedServer| {
-        let shape = server.calls.iter().find_map(Shape::of)?;
+        let shape = Shape::first(server)?;
         let accepted = shape.accepted();
         (accepted > 0).then(|| shape.responses as f64 / accepted as f64)
     };
@@ -201,11 +201,6 @@ fn keep_alives(a: &ExaminedServer, b: &ExaminedServer) -> Option<Statement> {
         );
         statement("keep-alive-parity", Follows, &[a, b], text)
     })
-}
-
-fn refusing(mut statement: Statement, why: &str) -> Statement {
-    statement.refuses = Some(why.to_owned());
-    statement
 }
 
 /// Bytes for each response, over all runs.

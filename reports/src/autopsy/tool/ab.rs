@@ -6,12 +6,7 @@ use crate::autopsy::number::{count, decimal};
 
 pub(super) fn read(lines: &Lines<'_>, at: usize) -> Found {
     lines.at(at).strip_prefix("Server Software:")?;
-    let block = lines.block(at, LINES);
-    let next = block
-        .clone()
-        .skip(1)
-        .find(|&at| lines.at(at).starts_with("Server Software:"));
-    let block = at..next.unwrap_or(block.end);
+    let block = lines.block(at, LINES, |line| line.starts_with("Server Software:"));
     let end = lines
         .find(block.clone(), "Transfer rate:")
         .map_or(at + 1, |(last, _)| last + 1);

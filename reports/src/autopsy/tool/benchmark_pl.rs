@@ -1,6 +1,6 @@
 //! Perl's `Parallel::Benchmark`, in which many small load generators are written.
 
-use super::{Found, load};
+use super::{Found, after, load};
 use crate::autopsy::lines::Lines;
 use crate::autopsy::number::{count, decimal};
 
@@ -27,12 +27,10 @@ pub(super) fn read(lines: &Lines<'_>, at: usize) -> Found {
                     .split([' ', ','])
                     .filter(|word| !word.is_empty())
                     .collect();
-                let after = |word: &str| {
-                    let at = words.iter().position(|known| *known == word)?;
-                    words.get(at + 1).copied()
-                };
-                load.url = after("url:").map(str::to_owned).or(load.url.take());
-                load.connections = after("concurrency:").and_then(count).or(load.connections);
+                load.url = after(&words, "url:").map(str::to_owned).or(load.url.take());
+                load.connections = after(&words, "concurrency:")
+                    .and_then(count)
+                    .or(load.connections);
                 let kept = lines.at(at).split_once("keepalive requests ");
                 load.requests_per_connection = kept
                     .and_then(|(_, rest)| count(rest.split(' ').next()?))

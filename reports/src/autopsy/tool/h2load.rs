@@ -10,12 +10,9 @@ pub(super) fn read(lines: &Lines<'_>, at: usize) -> Found {
     let rest = lines.at(at).strip_prefix("finished in ")?;
     let parts: Vec<&str> = rest.split(", ").collect();
     let rate = parts.iter().find_map(|part| part.strip_suffix(" req/s"))?;
-    let block = lines.block(at, LINES);
-    // Not over into the next run.
     let begins =
         |line: &str| line.starts_with("finished in ") || line.starts_with("starting benchmark");
-    let next = block.clone().skip(1).find(|&at| begins(lines.at(at)));
-    let block = at..next.unwrap_or(block.end);
+    let block = lines.block(at, LINES, begins);
     let end = block
         .rev()
         .find(|&at| ROWS.iter().any(|row| lines.at(at).starts_with(row)))

@@ -10,9 +10,7 @@ pub(super) fn read(lines: &Lines<'_>, at: usize) -> Found {
     if lines.at(at) != "Summary:" {
         return None;
     }
-    let block = lines.block(at, LINES);
-    let next = block.clone().skip(1).find(|&at| lines.at(at) == "Summary:");
-    let block = at..next.unwrap_or(block.end);
+    let block = lines.block(at, LINES, |line| line == "Summary:");
     let rate = lines.find(block.clone(), "Requests/sec:")?;
     let success = lines.find(block.clone(), "Success rate:");
     let tool = if success.is_some() { "oha" } else { "hey" };

@@ -2,7 +2,7 @@
 
 use recording::ForeignLoad;
 
-use super::{Found, load};
+use super::{Found, after, load};
 use crate::autopsy::lines::Lines;
 use crate::autopsy::number::{count, decimal, whole};
 
@@ -12,7 +12,7 @@ pub(super) fn read(lines: &Lines<'_>, at: usize) -> Found {
     let replies = after(&words, "replies").and_then(count);
     let duration = after(&words, "test-duration").and_then(decimal);
     let end = lines
-        .block(at, LINES)
+        .block(at, LINES, |line| line.starts_with("Total: connections "))
         .rev()
         .find(|&at| lines.at(at).starts_with("Errors:"))
         .map_or(at + 1, |last| last + 1);
@@ -61,12 +61,6 @@ fn line(load: &mut ForeignLoad, line: &str) {
             }
         }
     }
-}
-
-/// The word after another one.
-fn after<'a>(words: &[&'a str], word: &str) -> Option<&'a str> {
-    let at = words.iter().position(|known| *known == word)?;
-    words.get(at + 1).copied()
 }
 
 const LINES: usize = 30;

@@ -61,6 +61,12 @@ fn load(
     }
 }
 
+/// The word after another one.
+fn after<'a>(words: &[&'a str], word: &str) -> Option<&'a str> {
+    let at = words.iter().position(|known| *known == word)?;
+    words.get(at + 1).copied()
+}
+
 const READERS: [fn(&Lines<'_>, usize) -> Found; 8] = [
     h2load::read,
     wrk::read,

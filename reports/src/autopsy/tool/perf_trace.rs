@@ -20,9 +20,7 @@ pub(super) fn read(lines: &Lines<'_>, at: usize) -> Found {
         let words: Vec<&str> = lines.at(end).split_whitespace().collect();
         if let Some((name, row)) = row(&words) {
             let known: &mut ForeignCall = table.rows.entry(name).or_default();
-            known.calls = known.calls.saturating_add(row.calls);
-            known.errors = known.errors.saturating_add(row.errors);
-            known.seconds += row.seconds;
+            *known = known.plus(row);
         } else if !is_frame(lines.at(end)) {
             break;
         }

@@ -27,9 +27,7 @@ pub(super) fn read(lines: &Lines<'_>, at: usize) -> Found {
                 break;
             };
             let known = table.rows.entry(name).or_default();
-            known.calls = known.calls.saturating_add(row.calls);
-            known.errors = known.errors.saturating_add(row.errors);
-            known.seconds += row.seconds;
+            *known = known.plus(row);
         }
         end += 1;
     }

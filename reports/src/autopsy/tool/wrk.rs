@@ -9,13 +9,7 @@ use crate::autopsy::number::{bytes, count, decimal, duration_s, whole};
 pub(super) fn read(lines: &Lines<'_>, at: usize) -> Found {
     let rest = lines.at(at).strip_prefix("Running ")?;
     let (_, url) = rest.split_once(" test @ ")?;
-    let block = lines.block(at, LINES);
-    // Not over into the next run.
-    let next = block
-        .clone()
-        .skip(1)
-        .find(|&at| lines.at(at).starts_with("Running "));
-    let block = at..next.unwrap_or(block.end);
+    let block = lines.block(at, LINES, |line| line.starts_with("Running "));
     let rate = lines.find(block.clone(), "Requests/sec:");
     let end = lines
         .find(block, "Transfer/sec:")
