@@ -48,15 +48,7 @@ pub(crate) fn calls_per_response(server: &ExaminedServer) -> Option<f64> {
 
 /// The runs of a server, those under the same load together, each load in words.
 pub(crate) fn conditions(server: &ExaminedServer) -> Vec<(String, Vec<&ForeignLoad>)> {
-    let mut found: std::collections::BTreeMap<servers::Condition, Vec<&ForeignLoad>> =
-        std::collections::BTreeMap::new();
-    for load in &server.loads {
-        found
-            .entry(servers::Condition::of(load))
-            .or_default()
-            .push(load);
-    }
-    let named = found
+    let named = servers::loads_by_condition(server)
         .into_iter()
         .map(|(condition, loads)| (condition.to_string(), loads));
     named.collect()

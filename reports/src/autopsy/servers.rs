@@ -106,7 +106,7 @@ pub(super) struct Condition {
 }
 
 impl Condition {
-    pub(super) fn of(load: &ForeignLoad) -> Self {
+    fn of(load: &ForeignLoad) -> Self {
         Self {
             connections: load.connections,
             streams: load.streams,
@@ -127,16 +127,28 @@ impl std::fmt::Display for Condition {
     }
 }
 
-/// The throughput of every run that answered anything, by load.
-pub(super) fn by_condition(server: &ExaminedServer) -> BTreeMap<Condition, Vec<f64>> {
-    let mut found: BTreeMap<Condition, Vec<f64>> = BTreeMap::new();
-    for load in server.loads.iter().filter(|load| load.rate_rps > 0.0) {
-        found
-            .entry(Condition::of(load))
-            .or_default()
-            .push(load.rate_rps);
+/// The runs of a server, those under the same load together.
+pub(super) fn loads_by_condition(
+    server: &ExaminedServer,
+) -> BTreeMap<Condition, Vec<&ForeignLoad>> {
+    let mut found: BTreeMap<Condition, Vec<&ForeignLoad>> = BTreeMap::new();
+    for load in &server.loads {
+        found.entry(Condition::of(load)).or_default().push(load);
     }
     found
+}
+
+/// The throughput of every run that answered anything, by load.
+pub(super) fn by_condition(server: &ExaminedServer) -> BTreeMap<Condition, Vec<f64>> {
+    let rates = |loads: Vec<&ForeignLoad>| -> Vec<f64> {
+        let rates = loads.into_iter().map(|load| load.rate_rps);
+        rates.filter(|rate| *rate > 0.0).collect()
+    };
+    loads_by_condition(server)
+        .into_iter()
+        .map(|(condition, loads)| (condition, rates(loads)))
+        .filter(|(_, rates)| !rates.is_empty())
+        .collect()
 }
 
 fn scan(lines: &Lines<'_>, source: usize, placed: &mut Vec<Placed>, unread: &mut Vec<Unread>) {
