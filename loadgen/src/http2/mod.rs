@@ -436,13 +436,16 @@ impl Violation {
 }
 
 /// The payload of our SETTINGS: no pushed responses, and what was asked for.
+///
+/// A size of the table is sent only where it is not the default. A server need not act on it then,
+/// and some act badly: Go's announces the size a second time, within the first header block, when
+/// the setting comes while it writes that block, which is an error of compression (RFC 7541,
+/// section 4.2).
 fn settings(config: &Http2Config) -> Vec<u8> {
+    let table =
+        (config.header_table != hpack::DEFAULT_TABLE_BYTES).then_some((1_u16, config.header_table));
     let mut payload = Vec::new();
-    for (name, value) in [
-        (1_u16, config.header_table),
-        (2, 0),
-        (4, config.stream_window),
-    ] {
+    for (name, value) in table.into_iter().chain([(2, 0), (4, config.stream_window)]) {
         payload.extend_from_slice(&name.to_be_bytes());
         payload.extend_from_slice(&value.to_be_bytes());
     }
