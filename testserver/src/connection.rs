@@ -15,8 +15,8 @@ use crate::outgoing::{Contents, Cut, Outgoing, Sent};
 use crate::request::{MAX_HEAD_BYTES, Parsed, Request, parse};
 use crate::response::{Announce, Heads, Status, status_response};
 use crate::spin::Spin;
-use crate::syscall::{self, Mapping};
-use crate::timing::InjectionTimes;
+use crate::syscall::{self, Mapping, Transfer};
+use crate::timing::{Injection, InjectionTimes};
 use crate::{Injections, Reading, Style};
 
 /// What a worker serves, and the memory that its connections share.
@@ -104,6 +104,14 @@ impl Connection {
         }
     }
 
+    /// As [`Connection::new`], for a worker that has the kernel send and receive: responses are
+    /// queued, and the buffers are lent.
+    pub(crate) fn that_queues(socket: OwnedFd, buffer: Option<Box<[u8]>>) -> Self {
+        let mut connection = Self::new(socket, buffer);
+        connection.outgoing.queues = true;
+        connection
+    }
+
     pub(crate) fn socket(&self) -> &OwnedFd {
         &self.socket
     }
@@ -120,10 +128,7 @@ impl Connection {
             // After the change of interest that follows, epoll looks at the socket again, so there
             // is no need to read here.
             return match self.outgoing.flush(&self.socket, &serving.body.file) {
-                Sent::All => match self.written() {
-                    Some(next) => next,
-                    None => self.answer_buffered(serving),
-                },
+                Sent::All => self.sent(serving),
                 Sent::Blocked => Next::Write,
                 Sent::Failed => Next::Close,
             };
@@ -146,6 +151,41 @@ impl Connection {
             if next != Next::Read || !more {
                 return next;
             }
+        }
+    }
+
+    /// The buffers, of which one is to be sent and the other one filled. Nothing else can happen until
+    /// they are taken back.
+    pub(crate) fn lend(&mut self) -> Transfer {
+        Transfer {
+            output: std::mem::take(&mut self.outgoing.bytes),
+            input: std::mem::take(&mut self.input.buffer),
+            filled: self.input.end,
+        }
+    }
+
+    /// Takes the buffers back, of which one has been sent.
+    pub(crate) fn take_back(&mut self, transfer: Transfer) {
+        self.input.buffer = transfer.input;
+        self.outgoing.bytes = transfer.output;
+        self.outgoing.forget_sent();
+    }
+
+    /// Goes on after so many bytes were received; what is queued is to be sent first.
+    pub(crate) fn received(&mut self, count: usize, serving: &mut Serving<'_>) -> Next {
+        self.input.end += count;
+        match (count, self.draining) {
+            (0, _) => Next::Close,
+            (_, Some(_)) => self.discard(),
+            (_, None) => self.answer_buffered(serving),
+        }
+    }
+
+    /// Goes on after what was queued has been sent, with nothing received.
+    pub(crate) fn sent(&mut self, serving: &mut Serving<'_>) -> Next {
+        match self.written() {
+            Some(next) => next,
+            None => self.answer_buffered(serving),
         }
     }
 
@@ -211,6 +251,11 @@ impl Connection {
                 }
             };
             match sent {
+                // The end of a connection comes after its last response.
+                Sent::All if self.outgoing.is_full() => return Next::Write,
+                Sent::All if self.outgoing.queues && self.after != After::Continue => {
+                    return Next::Write;
+                }
                 Sent::All => {
                     if let Some(next) = self.written() {
                         return next;
@@ -239,9 +284,9 @@ impl Connection {
 
     fn answer(&mut self, request: Request, serving: &mut Serving<'_>) -> Sent {
         match serving.times.take() {
-            None => serving.inject(),
+            None => Injection::ALL.into_iter().for_each(|kind| serving.inject(kind)),
             Some(mut times) => {
-                times.of(|| serving.inject());
+                times.of_each(|kind| serving.inject(kind));
                 serving.times = Some(times);
             }
         }
@@ -284,7 +329,7 @@ impl Connection {
         let length = body.length;
         let (socket, outgoing) = (&self.socket, &mut self.outgoing);
         match serving.style {
-            Style::Memory | Style::WriteParts => {
+            Style::Memory | Style::Ring | Style::WriteParts => {
                 let head = serving.heads.head(length, announce);
                 let contents = body.contents.as_deref().unwrap_or_default();
                 outgoing.send(socket, head, Contents::Memory(contents), cut)
@@ -356,23 +401,31 @@ impl Connection {
 }
 
 impl Serving<'_> {
-    /// The costs that are added to each request.
-    pub(crate) fn inject(&self) {
-        self.spin.run();
-        for _call in 0..self.injections.getppid {
-            let _parent = rustix::process::getppid();
-        }
-        for _time in 0..self.injections.open {
-            // A file that is gone costs the failing call alone, and the request fails by itself.
-            if let Ok(file) = open(self.body) {
-                let _status = rustix::fs::fstat(&file);
-                syscall::close(file);
+    /// One of the costs that are added to each request.
+    fn inject(&self, kind: Injection) {
+        match kind {
+            Injection::Spin => self.spin.run(),
+            Injection::Getppid => {
+                for _call in 0..self.injections.getppid {
+                    let _parent = rustix::process::getppid();
+                }
             }
-        }
-        sleep(self.injections.sleep_us);
-        if self.injections.lock_us > 0 {
-            let _held = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
-            sleep(self.injections.lock_us);
+            Injection::Open => {
+                for _time in 0..self.injections.open {
+                    // A file that is gone costs the failing call alone, and the request fails by
+                    // itself.
+                    if let Ok(file) = open(self.body) {
+                        let _status = rustix::fs::fstat(&file);
+                        syscall::close(file);
+                    }
+                }
+            }
+            Injection::Sleep => sleep(self.injections.sleep_us),
+            Injection::Lock if self.injections.lock_us > 0 => {
+                let _held = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+                sleep(self.injections.lock_us);
+            }
+            Injection::Lock => {}
         }
     }
 
