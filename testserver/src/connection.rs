@@ -284,7 +284,9 @@ impl Connection {
 
     fn answer(&mut self, request: Request, serving: &mut Serving<'_>) -> Sent {
         match serving.times.take() {
-            None => Injection::ALL.into_iter().for_each(|kind| serving.inject(kind)),
+            None => Injection::ALL
+                .into_iter()
+                .for_each(|kind| serving.inject(kind)),
             Some(mut times) => {
                 times.of_each(|kind| serving.inject(kind));
                 serving.times = Some(times);

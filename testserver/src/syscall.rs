@@ -309,7 +309,8 @@ impl ExchangeRing {
                         continue;
                     };
                     self.busy -= 1;
-                    let bytes = errno(completion.result()).map(|bytes| usize::try_from(bytes).unwrap_or(0));
+                    let bytes =
+                        errno(completion.result()).map(|bytes| usize::try_from(bytes).unwrap_or(0));
                     Ended::Transferred {
                         token,
                         transfer,

@@ -138,8 +138,10 @@ impl AllTimes {
     pub(crate) fn slices(&self) -> Vec<InjectedTimes> {
         let clock_ns = clock_ns();
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut slices: Vec<InjectedTimes> =
-            all.iter().filter_map(|slice| slice.means(clock_ns)).collect();
+        let mut slices: Vec<InjectedTimes> = all
+            .iter()
+            .filter_map(|slice| slice.means(clock_ns))
+            .collect();
         slices.sort_by_key(|slice| slice.start_ns);
         slices
     }
@@ -224,10 +226,7 @@ mod tests {
             .filter_map(|slice| slice.means(100.0))
             .map(|slice| (slice.start_ns, slice.requests, slice.mean_ns[2].1))
             .collect();
-        assert_eq!(
-            means,
-            [(SLICE_NS, 2, 5_000.0), (2 * SLICE_NS, 3, 5_100.0)]
-        );
+        assert_eq!(means, [(SLICE_NS, 2, 5_000.0), (2 * SLICE_NS, 3, 5_100.0)]);
     }
 
     /// A slice without an undisturbed time has no means.

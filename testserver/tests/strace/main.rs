@@ -50,7 +50,10 @@ fn every_request_makes_the_calls_of_its_table() {
 #[test]
 fn every_exchange_of_a_ring_makes_the_calls_of_its_table() {
     if let Some(reason) = strace_missing() {
-        skip("every_exchange_of_a_ring_makes_the_calls_of_its_table", &reason);
+        skip(
+            "every_exchange_of_a_ring_makes_the_calls_of_its_table",
+            &reason,
+        );
         return;
     }
     for spec in ["ring", "ring,getppid=3,open=2"] {
@@ -59,7 +62,7 @@ fn every_exchange_of_a_ring_makes_the_calls_of_its_table() {
             let log = folder.path().join("strace.log");
             let tid = serve_under_strace(spec, &log, requests);
             let text = std::fs::read_to_string(&log).expect("strace wrote its log");
-            count(lines_of(&text, tid))
+            count(&lines_of(&text, tid))
         });
         let mut added = BTreeMap::new();
         for (name, (count, errors)) in more {
@@ -74,7 +77,9 @@ fn every_exchange_of_a_ring_makes_the_calls_of_its_table() {
 
 /// Calls and failed calls of so many requests by the table.
 fn table(spec: &str, requests: u64) -> BTreeMap<String, (u64, u64)> {
-    let calls = Config::parse(spec).expect("a valid spec").calls_per_request();
+    let calls = Config::parse(spec)
+        .expect("a valid spec")
+        .calls_per_request();
     let row = |call: &CallCount| {
         let [count, errors] =
             [call.per_request, call.failing].map(|number| u64::from(number) * requests);
@@ -164,25 +169,27 @@ fn request(stream: &mut TcpStream, target: &str) {
 /// last one was.
 fn count_between_marks(log: &str, tid: u32) -> BTreeMap<String, (u64, u64)> {
     let received = |line: &str, mark| line.contains(&format!("\"GET {mark} "));
-    let lines: Vec<&str> = lines_of(log, tid).collect();
+    let lines = lines_of(log, tid);
     let place = |mark| {
         let found = lines.iter().position(|line| received(line, mark));
         found.expect("the marks are in the log of the thread")
     };
-    count(lines[place(FIRST_MARK) + 1..=place(LAST_MARK)].iter().copied())
+    count(&lines[place(FIRST_MARK) + 1..=place(LAST_MARK)])
 }
 
 /// The calls of one thread in a log. A call that another thread interrupts there stands on two lines;
 /// the second one has its result.
-fn lines_of(log: &str, tid: u32) -> impl Iterator<Item = &str> {
+fn lines_of(log: &str, tid: u32) -> Vec<&str> {
     let prefix = format!("{tid} ");
     let of_thread = log
         .lines()
         .filter_map(move |line| Some(line.strip_prefix(prefix.as_str())?.trim_start()));
-    of_thread.filter(|line| !line.ends_with("<unfinished ...>"))
+    of_thread
+        .filter(|line| !line.ends_with("<unfinished ...>"))
+        .collect()
 }
 
-fn count<'a>(lines: impl Iterator<Item = &'a str>) -> BTreeMap<String, (u64, u64)> {
+fn count(lines: &[&str]) -> BTreeMap<String, (u64, u64)> {
     let mut counts = BTreeMap::new();
     for line in lines {
         let call = line.strip_prefix("<... ").unwrap_or(line);

@@ -50,8 +50,7 @@ impl Bench {
         } else {
             &timed
         };
-        let start =
-            |arm| BuiltIn::start(&self.whyfast, self.server_cpu, &case.spec(arm), more);
+        let start = |arm| BuiltIn::start(&self.whyfast, self.server_cpu, &case.spec(arm), more);
         let servers = [start(0)?, start(1)?];
         let impose = |share| Quota::impose(servers[1].child.pid(), share);
         let quota = case.quota.map(impose).transpose()?;

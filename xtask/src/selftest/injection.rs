@@ -13,7 +13,7 @@ pub(super) struct Injection {
     pub(super) calls: f64,
     /// Whether it is time in user code.
     pub(super) user: bool,
-    /// The bars that its sleep belongs to.
+    /// The bars that its sleep belongs to, the first one above all.
     pub(super) idle: &'static [&'static str],
 }
 
@@ -43,10 +43,20 @@ pub(super) const OPEN: Injection = Injection {
 
 pub(super) const SLEEP: Injection = Injection {
     knob: "sleep-us=100",
-    groups: &["sleep"],
+    // The kernel charges a thread from its wake-up on.
+    groups: &["sleep", "switches"],
     calls: 1.0,
     user: false,
-    idle: &["idle.blocked"],
+    // While the thread sleeps, the CPU may do something else, and after it has been woken up it waits
+    // for the CPU to come back.
+    idle: &[
+        "idle.blocked",
+        "idle.interrupts",
+        "idle.none_asleep",
+        "idle.other_tasks",
+        "idle.runnable_elsewhere",
+        "idle.unlabelled",
+    ],
 };
 
 /// A response in four writes rather than one; what that costs is not known, how many calls it adds

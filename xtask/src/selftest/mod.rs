@@ -157,11 +157,7 @@ fn declare(
     slower: bool,
     runs: Option<u32>,
 ) -> Result<Row> {
-    let case = Case::new(
-        name,
-        [&["spin-us=40"], &[knobs]],
-        Expected::Limited(&[]),
-    );
+    let case = Case::new(name, [&["spin-us=40"], &[knobs]], Expected::Limited(&[]));
     let pair = bench.start(&case)?;
     let demand = if slower { SLOWER } else { ALIKE }.scaled(runs);
     let mut row = Row::new(name, demand.runs, demand.accepted_from);
