@@ -84,6 +84,7 @@ fn serves_a_hundred_connections() {
         "memory,workers=2,accept=shared,poller=poll",
         "memory,workers=2,accept=shared,poller=select",
         "memory,workers=4,lock-us=1",
+        "ring,workers=2,accept=shared",
     ] {
         let running = Running::start(Config::parse(spec).expect("a valid spec"));
         let mut clients: Vec<_> = (0..100).map(|_client| running.connect()).collect();
