@@ -327,7 +327,8 @@ mod tests {
     /// A wrong spec says what was found and what would be right.
     #[test]
     fn names_what_is_wrong_and_what_is_known() {
-        let styles = "memory, mmap, open-read, pread, ring, sendfile, sendfile-uncorked, write-parts";
+        let styles =
+            "memory, mmap, open-read, pread, ring, sendfile, sendfile-uncorked, write-parts";
         for (spec, expected) in [
             ("", format!("unknown style \"\"; known are: {styles}")),
             (

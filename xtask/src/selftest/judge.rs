@@ -120,7 +120,14 @@ fn attributed(
         .sum::<f64>()
         + calls.map_or(0.0, |calls| calls.added);
     let mut outcome = Outcome {
-        accepted: calls.is_none_or(|calls| as_many(attribution, calls)),
+        accepted: calls.is_none_or(|calls| is_as_many(counted(attribution, calls), calls)),
+        seen: calls.filter(|_| injections.is_empty()).map(|calls| {
+            let found = counted(attribution, calls).unwrap_or(0.0);
+            format!(
+                "{found:.3} calls per request, {} expected",
+                calls.per_request
+            )
+        }),
         sum_error: attribution.receipt.sum_error.abs(),
         ..Outcome::default()
     };
@@ -236,13 +243,15 @@ fn mean(values: &[f64]) -> f64 {
 
 /// Whether the second arm makes the calls of a group as often as it has to, within what a window
 /// cuts at its edges.
-fn as_many(attribution: &Attribution, calls: Calls) -> bool {
-    attribution
-        .bars
-        .iter()
-        .filter(|bar| group(bar) == calls.group)
-        .filter_map(|bar| bar.evidence.n_b)
-        .any(|count| (count / calls.per_request - 1.0).abs() <= EDGES)
+fn is_as_many(found: Option<f64>, calls: Calls) -> bool {
+    found.is_some_and(|count| (count / calls.per_request - 1.0).abs() <= EDGES)
+}
+
+/// Calls per request of the second arm in a group.
+fn counted(attribution: &Attribution, calls: Calls) -> Option<f64> {
+    let own = |bar: &&Bar| group(bar) == calls.group;
+    let bars = attribution.bars.iter().filter(own);
+    bars.filter_map(|bar| bar.evidence.n_b).reduce(f64::max)
 }
 
 /// What the other bars say. Bars about the machine rather than the server are left out: other tasks
@@ -413,7 +422,7 @@ mod tests {
         assert_eq!(of(&SLEEP), [100_000.0, 99_000.0, 101_000.0]);
     }
 
-    /// A count is right within a percent.
+    /// A count is right within a percent, and whatever else it is, it is said.
     #[test]
     fn counts_are_exact_but_for_edges() {
         let with = |count| {
@@ -424,9 +433,12 @@ mod tests {
                 per_request: 5.0,
                 added: 3.0,
             };
-            as_many(&attribution(vec![send]), calls)
+            attributed(&attribution(vec![send]), &[], Some(calls), &[])
         };
-        assert!(with(5.02));
-        assert!(!with(4.0));
+        assert!(with(5.02).accepted);
+        let fewer = with(4.0);
+        assert!(!fewer.accepted);
+        let seen = fewer.seen.expect("it says what it saw");
+        assert_eq!(seen, "4.000 calls per request, 5 expected");
     }
 }
