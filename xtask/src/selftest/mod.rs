@@ -161,7 +161,7 @@ fn declare(
     let pair = bench.start(&case)?;
     let demand = if slower { SLOWER } else { ALIKE }.scaled(runs);
     let mut row = Row::new(name, demand.runs, demand.accepted_from);
-    for _run in 0..demand.runs {
+    for run in 0..demand.runs {
         let recording = bench.compare(&pair, &["--no-probes"])?;
         ensure!(
             recording
@@ -179,6 +179,8 @@ fn declare(
         } else {
             winner.is_none()
         };
+        let text = verdict.map_or("no verdict", |verdict| verdict.text.as_str());
+        eprintln!("{name} {} of {}: {text}", run + 1, demand.runs);
         let outcome = judge::Outcome {
             accepted,
             ..judge::Outcome::default()
@@ -189,7 +191,7 @@ fn declare(
 }
 
 /// Rounds of the short form, which has to end within eight minutes, and of the long one.
-const SHORT_WINDOW: &str = "400ms";
+const SHORT_WINDOW: &str = "300ms";
 const LONG_WINDOW: &str = "500ms";
 
 /// Of intervals at 95 % each run covers with that chance; fewer than 16 of 20 (6 of 8) are rarer than
