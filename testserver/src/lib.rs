@@ -41,6 +41,7 @@ mod request;
 mod response;
 mod ring_worker;
 mod server;
+mod serving;
 mod spec;
 mod spin;
 mod style;

@@ -6,7 +6,8 @@ use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
 
-use crate::connection::{Connection, Next, Serving};
+use crate::connection::{Connection, Next};
+use crate::serving::Serving;
 use crate::syscall::{Ended, ExchangeRing, Transfer, Watched};
 use crate::timing::InjectionTimes;
 use crate::worker;

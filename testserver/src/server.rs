@@ -13,9 +13,9 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 use rustix::thread::CpuSet;
 
 use crate::body::BodyFile;
-use crate::connection::Serving;
 use crate::response::{Dress, Heads};
 use crate::ring_worker::RingWorker;
+use crate::serving::Serving;
 use crate::spin::Spin;
 use crate::timing::{AllTimes, InjectedTimes, InjectionTimes};
 use crate::worker::Worker;

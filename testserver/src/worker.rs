@@ -5,8 +5,9 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
 
-use crate::connection::{Connection, Next, Serving};
+use crate::connection::{Connection, Next};
 use crate::poller::{Interest, Poller};
+use crate::serving::Serving;
 use crate::timing::InjectionTimes;
 use crate::{Accepting, Config, ServeError};
 
