@@ -41,7 +41,7 @@ pub(crate) fn testserver(args: &TestserverArgs) -> anyhow::Result<u8> {
 
 /// `injected START_NS REQUESTS KNOB=NS...`
 fn line(slice: &InjectedTimes) -> String {
-    let means = slice.mean_ns.iter();
-    let means: String = means.map(|(knob, ns)| format!(" {knob}={ns:.1}")).collect();
-    format!("injected {} {}{means}\n", slice.start_ns, slice.requests)
+    let means = slice.mean_ns.map(|(knob, ns)| format!("{knob}={ns:.1}"));
+    let (start_ns, requests) = (slice.start_ns, slice.requests);
+    format!("injected {start_ns} {requests} {}\n", means.join(" "))
 }
