@@ -200,15 +200,6 @@ pub(crate) fn touch_fresh_pages(pages: usize) -> io::Result<u64> {
     Ok(u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX))
 }
 
-/// Makes a call with a number that no kernel knows: what is left is entry and exit.
-pub(crate) fn nonexistent_call() {
-    // SAFETY: the kernel refuses the number and touches nothing.
-    let _refused = unsafe { libc::syscall(NONEXISTENT) };
-}
-
-/// Outside of every table.
-const NONEXISTENT: libc::c_long = 9_999;
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -243,12 +243,12 @@ pub struct Calibration {
     pub probe_ns_per_call: f64,
     /// Added to each switch to and from a thread of the target, ns; `null` below detail `sched`.
     pub probe_ns_per_switch: Option<f64>,
-    /// A call that does nothing without probes, ns: what of each call lies outside the two points
-    /// where it is timed.
+    /// A call that does next to nothing (`getppid`) without probes, ns: what each call costs beyond its
+    /// own work.
     pub entry_exit_ns: f64,
     /// A page fault that needs a fresh page, ns.
     pub page_fault_ns: Option<f64>,
-    /// Time that the programs see inside a call that does nothing, ns: the rest of it
+    /// Time that the programs see inside that call, ns: the rest of it
     /// (`entry_exit_ns` and `probe_ns_per_call`) is in user code. `null` where it was not measured.
     #[serde(default)]
     pub null_call_inside_ns: Option<f64>,

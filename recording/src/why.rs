@@ -70,6 +70,11 @@ pub struct Bar {
     /// Interval of `demand_delta_ns`; `null` with too few pairs of rounds.
     #[serde(default)]
     pub demand_interval_ns: Option<(f64, f64)>,
+    /// What it adds to the CPU time that a request occupies, `m/X`, of `b` over `a`, in each pair of
+    /// rounds, ns: CPU time that was used, or that passed unused. Sums over bars have an interval by
+    /// these. `null` for the number of CPUs, and where rounds form no pairs.
+    #[serde(default)]
+    pub by_pair_ns: Option<Vec<f64>>,
     /// Its part of `log_ratio`, by the logarithmic mean.
     pub log_part: Option<f64>,
     /// Its share of `log_ratio`; `null` where the ratio is not established.

@@ -36,8 +36,8 @@ pub struct Config {
     /// Bytes that the head of a response is filled up to, with a header of no meaning; a head that
     /// is longer, or too near to that length for the header, stays as it is.
     pub head_bytes: u32,
-    /// Whether the injections of each request are timed ([`crate::Server::run`] returns their mean).
-    /// That reads the clock twice, which is no system call on most machines.
+    /// Whether the injections of each request are timed ([`crate::Server::run`] returns their means).
+    /// That reads the clock six times per request, which is no system call on most machines.
     pub time_injections: bool,
 }
 
@@ -109,6 +109,13 @@ impl Config {
         calls::per_request(self)
     }
 
+    /// Events, or ended exchanges, per wake-up.
+    pub(crate) fn max_events(&self) -> usize {
+        self.max_events.map_or(MAX_EVENTS, |limit| {
+            usize::try_from(limit.get()).unwrap_or(MAX_EVENTS)
+        })
+    }
+
     /// Whether requests open the file by its path.
     pub(crate) fn opens_path(&self) -> bool {
         self.style == Style::OpenRead || self.injections.open > 0
@@ -123,3 +130,6 @@ impl fmt::Display for Body {
         }
     }
 }
+
+/// Events per wake-up, as in nginx.
+const MAX_EVENTS: usize = 512;

@@ -3,39 +3,18 @@
 //! It knows nothing of how the worker waits: it says what it waits for, and the worker arranges it.
 
 use std::os::fd::{AsFd as _, OwnedFd};
-use std::sync::{Mutex, PoisonError};
 
-use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, Shutdown};
-use rustix::thread::{ClockId, NanosleepRelativeResult, Timespec};
 
 use crate::body::BodyFile;
 use crate::outgoing::{Contents, Cut, Outgoing, Sent};
 use crate::request::{MAX_HEAD_BYTES, Parsed, Request, parse};
-use crate::response::{Announce, Heads, Status, status_response};
-use crate::spin::Spin;
-use crate::syscall::{self, Mapping};
-use crate::timing::InjectionTimes;
-use crate::{Injections, Reading, Style};
-
-/// What a worker serves, and the memory that its connections share.
-pub(crate) struct Serving<'a> {
-    pub(crate) style: Style,
-    pub(crate) reading: Reading,
-    pub(crate) injections: Injections,
-    pub(crate) body: &'a BodyFile,
-    pub(crate) spin: Spin,
-    /// The mutex of all workers.
-    pub(crate) lock: &'a Mutex<()>,
-    pub(crate) heads: Heads,
-    /// The file as it was read last, by the styles that read it for each request.
-    pub(crate) contents: Vec<u8>,
-    /// Requests since the last one that was made to fail.
-    pub(crate) since_error: u32,
-    /// Times of the injections, where they are taken.
-    pub(crate) times: Option<InjectionTimes>,
-}
+use crate::response::{Announce, Status, status_response};
+use crate::serving::{Serving, open};
+use crate::syscall::{self, Mapping, Transfer};
+use crate::timing::Injection;
+use crate::{Reading, Style};
 
 /// What a connection needs next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,6 +83,14 @@ impl Connection {
         }
     }
 
+    /// As [`Connection::new`], for a worker that has the kernel send and receive: responses are
+    /// queued, and the buffers are lent.
+    pub(crate) fn that_queues(socket: OwnedFd, buffer: Option<Box<[u8]>>) -> Self {
+        let mut connection = Self::new(socket, buffer);
+        connection.outgoing.queues = true;
+        connection
+    }
+
     pub(crate) fn socket(&self) -> &OwnedFd {
         &self.socket
     }
@@ -120,10 +107,7 @@ impl Connection {
             // After the change of interest that follows, epoll looks at the socket again, so there
             // is no need to read here.
             return match self.outgoing.flush(&self.socket, &serving.body.file) {
-                Sent::All => match self.written() {
-                    Some(next) => next,
-                    None => self.answer_buffered(serving),
-                },
+                Sent::All => self.sent(serving),
                 Sent::Blocked => Next::Write,
                 Sent::Failed => Next::Close,
             };
@@ -146,6 +130,41 @@ impl Connection {
             if next != Next::Read || !more {
                 return next;
             }
+        }
+    }
+
+    /// The buffers, of which one is to be sent and the other one filled. Nothing else can happen until
+    /// they are taken back.
+    pub(crate) fn lend(&mut self) -> Transfer {
+        Transfer {
+            output: std::mem::take(&mut self.outgoing.bytes),
+            input: std::mem::take(&mut self.input.buffer),
+            filled: self.input.end,
+        }
+    }
+
+    /// Takes the buffers back, of which one has been sent.
+    pub(crate) fn take_back(&mut self, transfer: Transfer) {
+        self.input.buffer = transfer.input;
+        self.outgoing.bytes = transfer.output;
+        self.outgoing.forget_sent();
+    }
+
+    /// Goes on after so many bytes were received; what is queued is to be sent first.
+    pub(crate) fn received(&mut self, count: usize, serving: &mut Serving<'_>) -> Next {
+        self.input.end += count;
+        match (count, self.draining) {
+            (0, _) => Next::Close,
+            (_, Some(_)) => self.discard(),
+            (_, None) => self.answer_buffered(serving),
+        }
+    }
+
+    /// Goes on after what was queued has been sent, with nothing received.
+    pub(crate) fn sent(&mut self, serving: &mut Serving<'_>) -> Next {
+        match self.written() {
+            Some(next) => next,
+            None => self.answer_buffered(serving),
         }
     }
 
@@ -211,6 +230,11 @@ impl Connection {
                 }
             };
             match sent {
+                // The end of a connection comes after its last response.
+                Sent::All if self.outgoing.is_full() => return Next::Write,
+                Sent::All if self.outgoing.queues && self.after != After::Continue => {
+                    return Next::Write;
+                }
                 Sent::All => {
                     if let Some(next) = self.written() {
                         return next;
@@ -239,9 +263,11 @@ impl Connection {
 
     fn answer(&mut self, request: Request, serving: &mut Serving<'_>) -> Sent {
         match serving.times.take() {
-            None => serving.inject(),
+            None => Injection::ALL
+                .into_iter()
+                .for_each(|kind| serving.inject(kind)),
             Some(mut times) => {
-                times.of(|| serving.inject());
+                times.of_each(|kind| serving.inject(kind));
                 serving.times = Some(times);
             }
         }
@@ -284,7 +310,7 @@ impl Connection {
         let length = body.length;
         let (socket, outgoing) = (&self.socket, &mut self.outgoing);
         match serving.style {
-            Style::Memory | Style::WriteParts => {
+            Style::Memory | Style::Ring | Style::WriteParts => {
                 let head = serving.heads.head(length, announce);
                 let contents = body.contents.as_deref().unwrap_or_default();
                 outgoing.send(socket, head, Contents::Memory(contents), cut)
@@ -355,41 +381,6 @@ impl Connection {
     }
 }
 
-impl Serving<'_> {
-    /// The costs that are added to each request.
-    pub(crate) fn inject(&self) {
-        self.spin.run();
-        for _call in 0..self.injections.getppid {
-            let _parent = rustix::process::getppid();
-        }
-        for _time in 0..self.injections.open {
-            // A file that is gone costs the failing call alone, and the request fails by itself.
-            if let Ok(file) = open(self.body) {
-                let _status = rustix::fs::fstat(&file);
-                syscall::close(file);
-            }
-        }
-        sleep(self.injections.sleep_us);
-        if self.injections.lock_us > 0 {
-            let _held = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
-            sleep(self.injections.lock_us);
-        }
-    }
-
-    /// Whether this is the one of so many requests that fails.
-    fn fails_on_purpose(&mut self) -> bool {
-        if self.injections.error_every == 0 {
-            return false;
-        }
-        self.since_error += 1;
-        let fails = self.since_error >= self.injections.error_every;
-        if fails {
-            self.since_error = 0;
-        }
-        fails
-    }
-}
-
 impl Input {
     fn bytes(&self) -> &[u8] {
         &self.buffer[self.start..self.end]
@@ -406,27 +397,6 @@ impl Input {
         self.buffer.copy_within(self.start..self.end, 0);
         self.end -= self.start;
         self.start = 0;
-    }
-}
-
-fn open(body: &BodyFile) -> rustix::io::Result<OwnedFd> {
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-    rustix::fs::openat(rustix::fs::CWD, body.path.as_c_str(), flags, Mode::empty())
-}
-
-/// Sleeps with one call unless a signal comes between; not at all for 0.
-fn sleep(microseconds: u32) {
-    if microseconds == 0 {
-        return;
-    }
-    let mut left = Timespec {
-        tv_sec: i64::from(microseconds / 1_000_000),
-        tv_nsec: i64::from(microseconds % 1_000_000) * 1_000,
-    };
-    while let NanosleepRelativeResult::Interrupted(rest) =
-        rustix::thread::clock_nanosleep_relative(ClockId::Monotonic, &left)
-    {
-        left = rest;
     }
 }
 

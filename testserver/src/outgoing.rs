@@ -58,10 +58,12 @@ impl Cut {
     }
 }
 
-/// What a blocked write left over.
+/// What a blocked write left over, or what is queued for the kernel to send.
 #[derive(Default)]
 pub(crate) struct Outgoing {
-    bytes: Vec<u8>,
+    /// Whether nothing is written here: all is queued.
+    pub(crate) queues: bool,
+    pub(crate) bytes: Vec<u8>,
     /// Offset and end of what is to be sent of the file; empty when nothing is.
     file_offset: u64,
     file_end: u64,
@@ -77,6 +79,11 @@ impl Outgoing {
         body: Contents<'_>,
         cut: Cut,
     ) -> Sent {
+        if let (true, Contents::Memory(body)) = (self.queues, body) {
+            self.bytes.extend_from_slice(head);
+            self.bytes.extend_from_slice(body);
+            return Sent::All;
+        }
         let mut done = 0;
         for (head_part, body_part) in cut.calls(head.len(), body.length()) {
             let wanted = head_part.len() + body_part.len();
@@ -119,6 +126,18 @@ impl Outgoing {
             Sent::All => self.flush(socket, file),
             other => other,
         }
+    }
+
+    /// Whether so much is queued that it has to be sent before more is.
+    pub(crate) fn is_full(&self) -> bool {
+        self.queues && self.bytes.len() >= MAX_QUEUED_BYTES
+    }
+
+    /// Forgets what was queued and has been sent.
+    pub(crate) fn forget_sent(&mut self) {
+        self.bytes.clear();
+        // A large response is not kept for the life of its connection.
+        self.bytes.shrink_to(MAX_HEAD_BYTES);
     }
 
     /// Keeps what follows the first bytes. A mapping is not read here: its file goes on instead.
@@ -197,6 +216,8 @@ fn write(socket: &OwnedFd, head: &[u8], body: &[u8], apart: bool) -> rustix::io:
     rustix::io::retry_on_intr(|| rustix::io::writev(socket, parts))
 }
 
+/// Pipelined responses that go out together; a single one may be longer.
+const MAX_QUEUED_BYTES: usize = 1 << 20;
 /// The most that one `sendfile` takes (`MAX_RW_COUNT` in include/linux/fs.h).
 const MAX_SENDFILE_BYTES: usize = 0x7fff_f000;
 

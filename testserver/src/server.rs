@@ -10,15 +10,16 @@ use std::thread;
 use rustix::event::EventfdFlags;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
-use rustix::thread::{ClockId, CpuSet};
+use rustix::thread::CpuSet;
 
 use crate::body::BodyFile;
-use crate::connection::Serving;
 use crate::response::{Dress, Heads};
+use crate::ring_worker::RingWorker;
+use crate::serving::Serving;
 use crate::spin::Spin;
-use crate::timing::{AllTimes, InjectionTimes};
+use crate::timing::{AllTimes, InjectedTimes, InjectionTimes};
 use crate::worker::Worker;
-use crate::{Accepting, Config, ServeError};
+use crate::{Accepting, Config, ServeError, Style};
 
 /// A server that listens, and answers once it runs.
 pub struct Server {
@@ -93,43 +94,15 @@ impl Server {
         self.stop.clone()
     }
 
-    /// What the injections of one request cost on this thread, measured by doing them and nothing
-    /// else: medians over blocks, so that what disturbs a few of them does not show.
-    pub fn measure_injections(&self) -> Result<InjectedCost, ServeError> {
-        self.settle_thread()?;
-        let serving = self.serving();
-        let now = |clock| {
-            let time = rustix::time::clock_gettime(clock);
-            time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
-        };
-        let (mut wall, mut cpu) = (Vec::new(), Vec::new());
-        for _block in 0..COST_BLOCKS {
-            let (wall_start, cpu_start) = (now(ClockId::Monotonic), now(ClockId::ThreadCPUTime));
-            for _request in 0..COST_REQUESTS {
-                serving.inject();
-            }
-            cpu.push((now(ClockId::ThreadCPUTime) - cpu_start) / f64::from(COST_REQUESTS));
-            wall.push((now(ClockId::Monotonic) - wall_start) / f64::from(COST_REQUESTS));
-        }
-        let median = |mut values: Vec<f64>| {
-            values.sort_by(f64::total_cmp);
-            values[values.len() / 2]
-        };
-        Ok(InjectedCost {
-            wall_ns: median(wall),
-            cpu_ns: median(cpu),
-        })
-    }
-
     /// Serves until it is stopped: on the calling thread, and on one more thread per further worker.
     /// Open connections are closed at the end.
     ///
     /// `SIGPIPE` has to be ignored, as it is in Rust programs unless they change it: a client that
     /// goes away during a response would otherwise end the process.
     ///
-    /// Returns the mean time that the injections of a request took, ns, where
-    /// [`Config::time_injections`] asked for it and there was a request.
-    pub fn run(self) -> Result<Option<f64>, ServeError> {
+    /// Returns what the injections of requests took, slice by slice, where
+    /// [`Config::time_injections`] asked for it.
+    pub fn run(self) -> Result<Vec<InjectedTimes>, ServeError> {
         self.settle_thread()?;
         let workers = self.config.workers.map_or(1, NonZeroU32::get);
         // Each has its own listening socket, or all share the only one.
@@ -158,7 +131,7 @@ impl Server {
             }
             outcome
         })?;
-        Ok(self.times.mean_ns())
+        Ok(self.times.slices())
     }
 
     /// The CPUs and the timer of this thread; threads that it makes afterwards inherit both.
@@ -194,10 +167,14 @@ impl Server {
     fn work(&self, listener: &OwnedFd) -> Result<(), ServeError> {
         let stop_others = StopOnDrop(&self.stop);
         let stop = self.stop.descriptor.as_fd();
-        let times = Worker::new(&self.config, listener, stop, self.serving())?.run();
+        let times = if self.config.style == Style::Ring {
+            RingWorker::new(&self.config, listener, stop, self.serving())?.run()
+        } else {
+            Worker::new(&self.config, listener, stop, self.serving())?.run()
+        };
         drop(stop_others);
         if let Some(times) = times? {
-            self.times.merge(&times);
+            self.times.merge(times);
         }
         Ok(())
     }
@@ -211,15 +188,6 @@ impl fmt::Debug for Server {
             .field("local_address", &self.local_address)
             .finish_non_exhaustive()
     }
-}
-
-/// What the injections of one request cost.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct InjectedCost {
-    /// Time on the wall, ns.
-    pub wall_ns: f64,
-    /// CPU time, ns; the rest of the time on the wall is sleep.
-    pub cpu_ns: f64,
 }
 
 /// Ends a running server, from any thread.
@@ -293,11 +261,6 @@ fn listen(address: SocketAddr, share_port: bool) -> rustix::io::Result<OwnedFd> 
 
 /// Connections that may wait to be taken; the kernel lowers it to `net.core.somaxconn`.
 const BACKLOG: i32 = 4096;
-/// Enough blocks for a median, each long enough that reading two clocks (some 200 ns) does not show
-/// in injections of microseconds.
-const COST_BLOCKS: u32 = 51;
-const COST_REQUESTS: u32 = 200;
-
 /// Sleeps end as near to their time as the kernel can; its default is 50 us later.
 const TIMER_SLACK_NS: NonZeroU64 = NonZeroU64::MIN;
 

@@ -76,6 +76,18 @@ fn check(config: &Config) -> Result<(), SpecError> {
             why: "poll and select report all that is ready; choose poller=epoll or io-uring",
         });
     }
+    let others = [
+        ("poller", config.polling != Polling::IoUring),
+        ("read", config.reading != Reading::Short),
+        ("split", config.injections.split > 1),
+    ];
+    let other = others.iter().find(|(_, is_other)| *is_other);
+    if let Some((knob, _)) = other.filter(|_| config.style == Style::Ring) {
+        return Err(SpecError::Conflict {
+            knob,
+            why: "the style ring leaves waiting, reading and sending to io_uring; choose memory",
+        });
+    }
     let epoll = matches!(config.polling, Polling::Epoll | Polling::EpollEdge);
     if config.accepting == Accepting::Exclusive && !epoll {
         return Err(SpecError::Conflict {
@@ -315,7 +327,8 @@ mod tests {
     /// A wrong spec says what was found and what would be right.
     #[test]
     fn names_what_is_wrong_and_what_is_known() {
-        let styles = "memory, mmap, open-read, pread, sendfile, sendfile-uncorked, write-parts";
+        let styles =
+            "memory, mmap, open-read, pread, ring, sendfile, sendfile-uncorked, write-parts";
         for (spec, expected) in [
             ("", format!("unknown style \"\"; known are: {styles}")),
             (
@@ -357,6 +370,12 @@ mod tests {
                  choose poller=epoll or io-uring"
                     .into(),
             ),
+            (
+                "ring,poller=epoll",
+                "poller is not possible here: the style ring leaves waiting, reading and sending \
+                 to io_uring; choose memory"
+                    .into(),
+            ),
         ] {
             let error = parse(spec).expect_err(spec);
             assert_eq!(error.to_string(), expected, "{spec:?}");
@@ -376,6 +395,7 @@ mod tests {
         ) {
             let [spin_us, getppid, open, sleep_us, lock_us, error_every] = numbers;
             let [split, workers, cpus] = small;
+            prop_assume!(Style::ALL[style] != Style::Ring);
             let config = Config {
                 polling: Polling::WORDS[polling].1,
                 reading: if eagain { Reading::UntilEagain } else { Reading::Short },

@@ -20,6 +20,9 @@ pub enum Style {
     /// Keeps the file open, reads it for each request with `pread64`, and sends head and body in one
     /// `writev`.
     Pread,
+    /// Keeps the file in memory, and has the kernel send head and body and receive the next request, as
+    /// linked operations of an `io_uring`: a request costs one `io_uring_enter` and nothing else.
+    Ring,
     /// Keeps the file open and sends it with `sendfile`, between setting and clearing `TCP_CORK`, so
     /// that head and body leave in one segment. Its connections are level-triggered, so it need not
     /// read until nothing is left: one `recvfrom` per wake-up is enough.
@@ -71,11 +74,12 @@ pub enum Accepting {
 
 impl Style {
     /// Every style.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Memory,
         Self::Mmap,
         Self::OpenRead,
         Self::Pread,
+        Self::Ring,
         Self::Sendfile,
         Self::SendfileUncorked,
         Self::WriteParts,
@@ -95,6 +99,9 @@ impl Style {
                 "opens, reads and closes the file for each request; reads sockets until EAGAIN"
             }
             Self::Pread => "keeps the file open and reads it for each request; one writev",
+            Self::Ring => {
+                "keeps the file in memory; one io_uring_enter sends and receives the next request"
+            }
             Self::Sendfile => "keeps the file open; cork, writev, sendfile, uncork",
             Self::SendfileUncorked => "keeps the file open; writev, sendfile",
             Self::WriteParts => {
@@ -107,6 +114,7 @@ impl Style {
     pub fn polling(self) -> Polling {
         match self {
             Self::OpenRead => Polling::EpollEdge,
+            Self::Ring => Polling::IoUring,
             _ => Polling::Epoll,
         }
     }
@@ -121,7 +129,7 @@ impl Style {
 
     /// Whether it answers from memory that was filled before the first request.
     pub(crate) fn keeps_contents(self) -> bool {
-        matches!(self, Self::Memory | Self::WriteParts)
+        matches!(self, Self::Memory | Self::Ring | Self::WriteParts)
     }
 }
 
@@ -174,6 +182,7 @@ impl Word for Style {
         ("mmap", Self::Mmap),
         ("open-read", Self::OpenRead),
         ("pread", Self::Pread),
+        ("ring", Self::Ring),
         ("sendfile", Self::Sendfile),
         ("sendfile-uncorked", Self::SendfileUncorked),
         ("write-parts", Self::WriteParts),

@@ -14,6 +14,7 @@ use std::io;
 use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, IntoRawFd as _, OwnedFd, RawFd};
 
+use io_uring::squeue::{Entry, Flags};
 use io_uring::{IoUring, opcode, types};
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags};
@@ -195,6 +196,175 @@ impl Ring {
     }
 }
 
+/// Buffers of a connection, which are the ring's while it works on them.
+pub(crate) struct Transfer {
+    /// Sent first, where there is any.
+    pub(crate) output: Vec<u8>,
+    /// Receives what comes, after the bytes that it has already.
+    pub(crate) input: Box<[u8]>,
+    pub(crate) filled: usize,
+}
+
+/// A descriptor that is only waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Watched {
+    Listener,
+    Stop,
+}
+
+/// What an [`ExchangeRing`] has done.
+pub(crate) enum Ended {
+    /// A descriptor that was watched is ready.
+    Ready(Watched),
+    /// The buffers are given back, with the bytes received where that was asked for.
+    Transferred {
+        token: usize,
+        transfer: Transfer,
+        outcome: Result<Option<usize>, Errno>,
+    },
+}
+
+/// An `io_uring` that sends and receives whole buffers, each exchange with one completion.
+pub(crate) struct ExchangeRing {
+    ring: IoUring,
+    /// What the kernel works on, by token, and whether it receives.
+    transfers: Vec<Option<(Transfer, bool)>>,
+    busy: usize,
+}
+
+impl ExchangeRing {
+    pub(crate) fn new() -> io::Result<Self> {
+        let ring = Ring::new()?.ring;
+        if !ring.params().is_feature_skip_cqe_on_success() {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
+        Ok(Self {
+            ring,
+            transfers: Vec::new(),
+            busy: 0,
+        })
+    }
+
+    /// Reports once when the descriptor has something to read.
+    pub(crate) fn watch(&mut self, descriptor: RawFd, which: Watched) -> io::Result<()> {
+        let events = u32::from(libc::POLLIN.unsigned_abs());
+        let entry = opcode::PollAdd::new(types::Fd(descriptor), events).build();
+        let user_data = match which {
+            Watched::Listener => LISTENER,
+            Watched::Stop => STOP,
+        };
+        self.push(&[entry.user_data(user_data)])
+    }
+
+    /// Sends the output, where there is any, and then receives into the input if `receives`. Both end
+    /// as one: a send that fails takes the receive with it, and one that succeeds is not reported. The
+    /// token is free once that has ended, and the socket stays open until then.
+    pub(crate) fn start(
+        &mut self,
+        socket: RawFd,
+        token: usize,
+        mut transfer: Transfer,
+        receives: bool,
+    ) -> io::Result<()> {
+        let room = &mut transfer.input[transfer.filled..];
+        let receive = opcode::Recv::new(types::Fd(socket), room.as_mut_ptr(), length(room))
+            .build()
+            .user_data(token as u64);
+        let output = &transfer.output;
+        let send = opcode::Send::new(types::Fd(socket), output.as_ptr(), length(output))
+            .flags(libc::MSG_WAITALL | libc::MSG_NOSIGNAL)
+            .build()
+            .user_data(token as u64);
+        let linked = send.clone().flags(Flags::IO_LINK | Flags::SKIP_SUCCESS);
+        let entries: &[Entry] = match (output.is_empty(), receives) {
+            (true, _) => &[receive],
+            (false, true) => &[linked, receive],
+            (false, false) => &[send],
+        };
+        // Moving the buffers does not move the bytes, which are on the heap.
+        let receives = receives || output.is_empty();
+        if self.transfers.len() <= token {
+            self.transfers.resize_with(token + 1, || None);
+        }
+        self.transfers[token] = Some((transfer, receives));
+        self.busy += 1;
+        self.push(entries)
+    }
+
+    /// Waits without a limit until something has ended, and takes at most `limit` of it.
+    pub(crate) fn wait(&mut self, limit: usize, all: &mut Vec<Ended>) -> io::Result<()> {
+        match self.ring.submit_and_wait(1) {
+            Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
+            _ => {}
+        }
+        for completion in self.ring.completion().take(limit) {
+            all.push(match completion.user_data() {
+                LISTENER => Ended::Ready(Watched::Listener),
+                STOP => Ended::Ready(Watched::Stop),
+                token => {
+                    let token = usize::try_from(token).expect("tokens are indices");
+                    let Some((transfer, receives)) =
+                        self.transfers.get_mut(token).and_then(Option::take)
+                    else {
+                        continue;
+                    };
+                    self.busy -= 1;
+                    let bytes =
+                        errno(completion.result()).map(|bytes| usize::try_from(bytes).unwrap_or(0));
+                    Ended::Transferred {
+                        token,
+                        transfer,
+                        outcome: bytes.map(|bytes| receives.then_some(bytes)),
+                    }
+                }
+            });
+        }
+        Ok(())
+    }
+
+    /// Whether the kernel has buffers.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.busy > 0
+    }
+
+    /// Leaves entries to the next wait, all of them together.
+    fn push(&mut self, entries: &[Entry]) -> io::Result<()> {
+        let left = |ring: &mut IoUring| {
+            let queue = ring.submission();
+            queue.capacity() - queue.len()
+        };
+        if left(&mut self.ring) < entries.len() {
+            self.ring.submit()?;
+        }
+        // SAFETY: the buffers that an entry names are kept in `transfers` until its completion, or for
+        // good where there is none.
+        let pushed = unsafe { self.ring.submission().push_multiple(entries) };
+        pushed.map_err(io::Error::other)
+    }
+}
+
+impl Drop for ExchangeRing {
+    fn drop(&mut self) {
+        // The kernel may still write to what it has.
+        if self.is_busy() {
+            std::mem::forget(std::mem::take(&mut self.transfers));
+        }
+    }
+}
+
+fn errno(result: i32) -> Result<i32, Errno> {
+    if result < 0 {
+        Err(Errno::from_raw_os_error(-result))
+    } else {
+        Ok(result)
+    }
+}
+
+/// The kernel takes less at once than fits into 32 bits.
+fn length(bytes: &[u8]) -> u32 {
+    u32::try_from(bytes.len()).unwrap_or(u32::MAX)
+}
+
 /// A file in memory, to be written from there.
 pub(crate) struct Mapping {
     start: *mut libc::c_void,
@@ -264,5 +434,8 @@ impl Drop for Mapping {
     }
 }
 
+/// What completions are for that are no exchange; tokens of those are indices.
+const STOP: u64 = u64::MAX;
+const LISTENER: u64 = u64::MAX - 1;
 /// Polls that can be submitted at once: as many as one wake-up arms again.
 const RING_ENTRIES: u32 = 1024;

@@ -5,8 +5,9 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
 
-use crate::connection::{Connection, Next, Serving};
+use crate::connection::{Connection, Next};
 use crate::poller::{Interest, Poller};
+use crate::serving::Serving;
 use crate::timing::InjectionTimes;
 use crate::{Accepting, Config, ServeError};
 
@@ -37,10 +38,7 @@ impl<'a> Worker<'a> {
         stop: BorrowedFd<'_>,
         serving: Serving<'a>,
     ) -> Result<Self, ServeError> {
-        let max_events = config.max_events.map_or(MAX_EVENTS, |limit| {
-            usize::try_from(limit.get()).unwrap_or(MAX_EVENTS)
-        });
-        let mut poller = Poller::new(config.polling, max_events)?;
+        let mut poller = Poller::new(config.polling, config.max_events())?;
         // Never read, so that it stays ready and wakes every worker.
         poller.watch(stop, STOP, Interest::Accept { exclusive: false })?;
         let mut worker = Self {
@@ -79,12 +77,8 @@ impl<'a> Worker<'a> {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         let socket = match rustix::net::accept_with(self.listener, flags) {
             Ok(socket) => socket,
-            Err(error @ (Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM)) => {
-                return self.pause_accepting(error);
-            }
-            Err(error @ (Errno::BADF | Errno::INVAL | Errno::NOTSOCK)) => {
-                return Err(ServeError::os("accept4")(error));
-            }
+            Err(error) if ends_with_a_connection(error) => return self.pause_accepting(error),
+            Err(error) if is_fatal(error) => return Err(ServeError::os("accept4")(error)),
             // Another worker took it, it ended before it was taken, or the network refused it.
             Err(_) => return self.go_on_accepting(),
         };
@@ -158,14 +152,33 @@ impl<'a> Worker<'a> {
     /// Stops looking at the listening socket, which would be reported without end, until one of the
     /// connections frees a descriptor.
     fn pause_accepting(&mut self, error: Errno) -> Result<(), ServeError> {
-        if self.free_slots.len() == self.slots.len() {
-            return Err(ServeError::Accept {
-                source: error.into(),
-            });
-        }
+        check_connections(error, self.free_slots.len() < self.slots.len())?;
         self.accepting = false;
         self.poller.leave(self.listener.as_fd(), LISTENER)
     }
+}
+
+/// Whether a connection can be taken once another one has ended.
+pub(crate) fn ends_with_a_connection(error: Errno) -> bool {
+    matches!(
+        error,
+        Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM
+    )
+}
+
+/// Whether no connection will ever be taken.
+pub(crate) fn is_fatal(error: Errno) -> bool {
+    matches!(error, Errno::BADF | Errno::INVAL | Errno::NOTSOCK)
+}
+
+/// Without a connection that could end there is no reason to wait for it.
+pub(crate) fn check_connections(error: Errno, are_some: bool) -> Result<(), ServeError> {
+    if are_some {
+        return Ok(());
+    }
+    Err(ServeError::Accept {
+        source: error.into(),
+    })
 }
 
 fn slot_index(token: u64) -> usize {
@@ -174,5 +187,3 @@ fn slot_index(token: u64) -> usize {
 
 const LISTENER: u64 = u64::MAX;
 const STOP: u64 = u64::MAX - 1;
-/// Events per wake-up, as in nginx.
-const MAX_EVENTS: usize = 512;

@@ -359,12 +359,9 @@ pub(crate) struct TestserverArgs {
     /// File to serve, under its own name; without it, one byte.
     #[arg(long, value_name = "FILE")]
     pub(crate) file: Option<PathBuf>,
-    /// Serve nothing: print what the costs that are added to a request take by themselves, on this
-    /// CPU and without probes.
+    /// Take the time of each cost that is added to a request, and print the means of every 10 ms at the
+    /// end.
     #[arg(long)]
-    pub(crate) measure_injections: bool,
-    /// Take the time of what is added to each request, and print the mean at the end.
-    #[arg(long, conflicts_with = "measure_injections")]
     pub(crate) time_injections: bool,
 }
 

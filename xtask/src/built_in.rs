@@ -47,9 +47,11 @@ impl BuiltIn {
 
     /// Ends it in good order, and returns what it printed at the end.
     pub(crate) fn end(mut self) -> Result<String> {
-        self.child.end(Signal::TERM)?;
+        self.child.ask(Signal::TERM)?;
+        // Read before it is waited for, since it may print more than a pipe holds.
         let mut rest = String::new();
         self.stdout.read_to_string(&mut rest)?;
+        self.child.child.wait()?;
         Ok(rest)
     }
 }

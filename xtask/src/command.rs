@@ -122,13 +122,19 @@ impl Guarded {
 
     /// Asks it to end and waits until it has.
     pub(crate) fn end(&mut self, signal: Signal) -> Result<()> {
+        self.ask(signal)?;
+        self.child.wait()?;
+        Ok(())
+    }
+
+    /// Sends it a signal, unless it has ended.
+    pub(crate) fn ask(&mut self, signal: Signal) -> Result<()> {
         if self.child.try_wait()?.is_none() {
             // Not waited for yet, so the number still means this child.
             let pid = i32::try_from(self.pid()).ok().and_then(Pid::from_raw);
             let pid = pid.context("a child has a process id")?;
             rustix::process::kill_process(pid, signal)?;
         }
-        self.child.wait()?;
         Ok(())
     }
 }

@@ -63,7 +63,8 @@ impl Session {
         // A program that saw the flag has ended when its CPU has switched.
         cpus::visit(&cpus::allowed(&BTreeSet::from([own])));
         first_states::forget(&tids, &tables, clock_ns());
-        // Nothing is shorter than the call that does nothing, which was made thousands of times.
+        // Nothing is shorter than the call that does next to nothing, which was made thousands of
+        // times.
         let calls = self.snapshot().calls;
         let shortest = calls.values().filter_map(|call| call.time.ns_min).min();
         calibration.null_call_inside_ns = shortest.map(|ns| ns as f64);

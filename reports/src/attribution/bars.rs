@@ -39,6 +39,7 @@ pub(super) fn paired(sides: &[(Side, Side)], depth: Depth) -> Option<Attribution
     let bars = Bars {
         causes: &causes,
         means: &means,
+        rows: Some(&rows),
         replicates: replicates.as_ref(),
     };
     let mut attribution = assemble(&bars, &a, &b, true, depth)?;
@@ -89,6 +90,7 @@ pub(super) fn unpaired(a: &[Side], b: &[Side], depth: Depth) -> Option<Attributi
     let bars = Bars {
         causes: &causes,
         means: &means,
+        rows: None,
         replicates: replicates.as_ref(),
     };
     let (a, b): (Vec<&Side>, Vec<&Side>) = (a.iter().collect(), b.iter().collect());
@@ -114,6 +116,8 @@ pub(super) fn arm_demand(sides: &[Side]) -> Option<ArmDemand> {
 struct Bars<'a> {
     causes: &'a [Cause],
     means: &'a [Part],
+    /// What they add in each pair of rounds, where rounds form pairs.
+    rows: Option<&'a [Vec<Part>]>,
     replicates: Option<&'a Replicates>,
 }
 
@@ -266,6 +270,10 @@ fn bars(found: &Bars<'_>, evidence: &SidePair<'_>) -> Vec<Bar> {
                     .replicates
                     .filter(|_| of_demand(cause))
                     .and_then(|all| all.interval(2 * width + 1 + index, BAR_LEVEL)),
+                by_pair_ns: found
+                    .rows
+                    .filter(|_| cause != Cause::Cpus)
+                    .map(|rows| rows.iter().map(|row| row[index].occupied_ns).collect()),
                 log_part: Some(part.log),
                 log_share: (total != 0.0).then(|| part.log / total),
                 log_share_interval: found.replicates.and_then(|replicates| {
@@ -401,6 +409,7 @@ impl SidePair<'_> {
                 interval_ns: None,
                 demand_delta_ns: None,
                 demand_interval_ns: None,
+                by_pair_ns: None,
                 log_part: None,
                 log_share: None,
                 log_share_interval: None,

@@ -31,6 +31,8 @@ pub(super) struct Part {
     pub(super) log: f64,
     /// Of `D_b - D_a`, ns; 0 for what is no CPU time.
     pub(super) demand_ns: f64,
+    /// Of `m_b/X_b - m_a/X_a`, ns; 0 for the number of CPUs, which is none of it.
+    pub(super) occupied_ns: f64,
 }
 
 /// The parts of the difference between two sides. They add up to it exactly.
@@ -50,6 +52,7 @@ pub(super) fn parts(a: &Side, b: &Side) -> BTreeMap<Cause, Part> {
                 delta_ns: delta * gain,
                 log: delta / demand_log,
                 demand_ns: delta,
+                occupied_ns: delta,
             },
         );
     }
@@ -57,12 +60,17 @@ pub(super) fn parts(a: &Side, b: &Side) -> BTreeMap<Cause, Part> {
     let per_cpu = f64::midpoint(1.0 / a.cpus, 1.0 / b.cpus);
     let used_log = log_mean(used_a, used_b);
     for (label, delta) in idle_deltas(a, b) {
+        let unused = |side: &Side| {
+            let share = side.idle.get(&label).copied().unwrap_or(0.0);
+            share * side.cpus * side.request_ns
+        };
         parts.insert(
             Cause::Idle(label),
             Part {
                 delta_ns: delta / (used_a * used_b) * per_cpu * demand,
                 log: delta / used_log,
                 demand_ns: 0.0,
+                occupied_ns: unused(b) - unused(a),
             },
         );
     }
@@ -73,6 +81,7 @@ pub(super) fn parts(a: &Side, b: &Side) -> BTreeMap<Cause, Part> {
             delta_ns: (1.0 / b.cpus - 1.0 / a.cpus) * per_use * demand,
             log: (a.cpus / b.cpus).ln(),
             demand_ns: 0.0,
+            occupied_ns: 0.0,
         },
     );
     parts
@@ -287,6 +296,10 @@ mod tests {
             let log_size: f64 = forth.values().map(|part| part.log.abs()).sum();
             let log_ratio = (b.request_ns / a.request_ns).ln();
             prop_assert!((logs - log_ratio).abs() <= 1e-9 * log_size.max(1.0));
+            let occupied: f64 = forth.values().map(|part| part.occupied_ns).sum();
+            let difference = b.cpus * b.request_ns - a.cpus * a.request_ns;
+            let occupied_scale = scale.max(a.cpus * a.request_ns).max(b.cpus * b.request_ns);
+            prop_assert!((occupied - difference).abs() <= 1e-9 * occupied_scale);
             for (cause, part) in &forth {
                 prop_assert!((part.delta_ns + back[cause].delta_ns).abs() <= 1e-9 * scale);
             }

@@ -16,14 +16,14 @@ pub use past::add_past;
 
 use std::collections::BTreeMap;
 
-use recording::{Attribution, NotMeasured, Probes, Recording, Round};
+use recording::{Attribution, NotMeasured, Probes, Profile, Recording, Round};
 
 use crate::gates::cpu_count;
 use crate::metrics::{Metric, good_rounds, paired};
 use crate::statistics::bootstrap::ROUNDS_FOR_RESAMPLING;
 use crate::statistics::{paired_ratio, unpaired_ratio};
 use crate::verdict::LEVEL;
-use side::{Depth, Side, depth};
+use side::{Cost, Depth, Side, depth};
 
 /// Level of the intervals of bars: detail, where the headline has 99 %.
 pub const BAR_LEVEL: f64 = 0.95;
@@ -34,9 +34,11 @@ pub fn attribute(recording: &Recording, a: &str, b: &str) -> Option<Attribution>
     let (left, right) = (Rounds::of(recording, a), Rounds::of(recording, b));
     let common = left.common_pairs(&right);
     let depth = left.depth(&common).min(right.depth(&common));
+    let cost = Cost::of(&left.profiles().chain(right.profiles()).collect::<Vec<_>>());
+    let side = |rounds: &Rounds<'_>, pair| rounds.side(pair, depth, &cost);
     let sides: Vec<(Side, Side)> = common
         .iter()
-        .filter_map(|pair| left.side(*pair, depth).zip(right.side(*pair, depth)))
+        .filter_map(|pair| side(&left, *pair).zip(side(&right, *pair)))
         .collect();
     let (x_a, x_b) = paired(recording, Metric::Throughput, a, b);
     let interval = paired_ratio(&x_a, &x_b, LEVEL).and_then(|ratio| ratio.interval);
@@ -58,13 +60,7 @@ pub fn against(
     let (left, right) = (Rounds::of(past, past_arm), Rounds::of(recording, arm));
     let (pairs_a, pairs_b) = (left.common_pairs(&left), right.common_pairs(&right));
     let depth = left.depth(&pairs_a).min(right.depth(&pairs_b));
-    let sides = |rounds: &Rounds<'_>, pairs: &[u32]| -> Vec<Side> {
-        pairs
-            .iter()
-            .filter_map(|pair| rounds.side(*pair, depth))
-            .collect()
-    };
-    let (sides_a, sides_b) = (sides(&left, &pairs_a), sides(&right, &pairs_b));
+    let (sides_a, sides_b) = (left.sides(&pairs_a, depth), right.sides(&pairs_b, depth));
     let speeds =
         |sides: &[Side]| -> Vec<f64> { sides.iter().map(|s| 1e9 / s.request_ns).collect() };
     let interval = unpaired_ratio(&speeds(&sides_a), &speeds(&sides_b), LEVEL)
@@ -94,11 +90,7 @@ pub(crate) fn of_arm(recording: &Recording, arm: &str) -> Option<ArmDemand> {
     let rounds = Rounds::of(recording, arm);
     let pairs = rounds.common_pairs(&rounds);
     let depth = rounds.depth(&pairs);
-    let sides: Vec<Side> = pairs
-        .iter()
-        .filter_map(|pair| rounds.side(*pair, depth))
-        .collect();
-    bars::arm_demand(&sides)
+    bars::arm_demand(&rounds.sides(&pairs, depth))
 }
 
 /// What one arm spends, averaged over its rounds.
@@ -153,9 +145,22 @@ impl<'a> Rounds<'a> {
         depths.min().unwrap_or(Depth::Whole)
     }
 
-    fn side(&self, pair: u32, depth: Depth) -> Option<Side> {
+    fn profiles(&self) -> impl Iterator<Item = &'a Profile> {
+        self.on.values().filter_map(|round| round.profile.as_ref())
+    }
+
+    /// The sides of an arm by itself.
+    fn sides(&self, pairs: &[u32], depth: Depth) -> Vec<Side> {
+        let cost = Cost::of(&self.profiles().collect::<Vec<_>>());
+        let sides = pairs
+            .iter()
+            .filter_map(|pair| self.side(*pair, depth, &cost));
+        sides.collect()
+    }
+
+    fn side(&self, pair: u32, depth: Depth, cost: &Cost) -> Option<Side> {
         let off = self.off.get(&pair)?;
-        Side::of(off, self.on.get(&pair).copied(), depth, self.cpus)
+        Side::of(off, self.on.get(&pair).copied(), depth, self.cpus, cost)
     }
 }
 
@@ -204,10 +209,7 @@ fn missing(attribution: &Attribution, depth: Depth, rounds: &[&Rounds<'_>]) -> V
         ),
         Depth::Sched => {}
     }
-    let profiles = || {
-        let rounds = rounds.iter().flat_map(|rounds| rounds.on.values());
-        rounds.filter_map(|round| round.profile.as_ref())
-    };
+    let profiles = || rounds.iter().flat_map(|rounds| rounds.profiles());
     if depth > Depth::Whole && profiles().any(|profile| profile.cost.calibration.is_none()) {
         add(
             "entry and exit of the kernel, and the cost of the probes",
@@ -215,7 +217,7 @@ fn missing(attribution: &Attribution, depth: Depth, rounds: &[&Rounds<'_>]) -> V
             None,
         );
     }
-    let faults = |profile: &recording::Profile| {
+    let faults = |profile: &Profile| {
         let threads = profile.threads.as_ref();
         threads.is_none_or(|threads| threads.page_fault_ns_estimate.is_none())
     };

@@ -13,6 +13,7 @@ use recording::{
 
 use super::groups::CallGroup;
 use crate::metrics::{Metric, requests_under_cpu};
+use crate::statistics::bootstrap::median;
 
 /// A term of the CPU time per request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -85,7 +86,13 @@ impl Side {
     }
 
     /// The side of two rounds of one arm; `None` where throughput or CPU time is not known.
-    pub(super) fn of(off: &Round, on: Option<&Round>, depth: Depth, cpus: f64) -> Option<Self> {
+    pub(super) fn of(
+        off: &Round,
+        on: Option<&Round>,
+        depth: Depth,
+        cpus: f64,
+        cost: &Cost,
+    ) -> Option<Self> {
         let request_ns = 1e9 / Metric::Throughput.of(off).filter(|rps| *rps > 0.0)?;
         let demand_ns = off.server_cpu.as_ref()?.total_ns as f64 / requests_under_cpu(off)?;
         if demand_ns <= 0.0 {
@@ -107,8 +114,8 @@ impl Side {
             side.count(probed);
         }
         match (probed, depth) {
-            (Some(probed), Depth::Sched) => side.split_all(&probed)?,
-            (Some(probed), Depth::Times) => side.split_calls(&probed),
+            (Some(probed), Depth::Sched) => side.split_all(&probed, cost)?,
+            (Some(probed), Depth::Times) => side.split_calls(&probed, cost),
             _ => {
                 side.terms.insert(Term::Demand, demand_ns);
                 side.idle
@@ -130,8 +137,7 @@ impl Side {
     }
 
     /// Detail `times`: wall time inside calls that do not sleep, and the rest.
-    fn split_calls(&mut self, probed: &Probed<'_>) {
-        let cost = Cost::of(probed.profile);
+    fn split_calls(&mut self, probed: &Probed<'_>, cost: &Cost) {
         let mut inside = 0.0;
         for row in probed.rows().filter(|row| !group(row).may_sleep()) {
             let time = row.time.as_ref().map_or(0, |time| time.ns_total) as f64;
@@ -156,9 +162,8 @@ impl Side {
     }
 
     /// Detail `sched`: every state.
-    fn split_all(&mut self, probed: &Probed<'_>) -> Option<()> {
+    fn split_all(&mut self, probed: &Probed<'_>, cost: &Cost) -> Option<()> {
         let threads = probed.profile.threads.as_ref()?;
-        let cost = Cost::of(probed.profile);
         let per = |ns: u64| ns as f64 / probed.requests;
         let mut switches = 0.0;
         for row in probed.rows() {
@@ -313,7 +318,7 @@ impl<'a> Probed<'a> {
 
 /// What one call and one switch cost beyond the work of the call, ns.
 #[derive(Default)]
-struct Cost {
+pub(super) struct Cost {
     calibrated: bool,
     entry_exit_ns: f64,
     probe_ns: f64,
@@ -323,20 +328,24 @@ struct Cost {
 }
 
 impl Cost {
-    fn of(profile: &Profile) -> Self {
-        let of = |calibration: &Calibration| Self {
-            calibrated: true,
-            entry_exit_ns: calibration.entry_exit_ns,
-            probe_ns: calibration.probe_ns_per_call,
-            switch_ns: calibration.probe_ns_per_switch.unwrap_or(0.0),
-            inside_ns: calibration.null_call_inside_ns.unwrap_or(0.0),
+    /// The medians over the calibrations of rounds on one machine: a single one may have been
+    /// disturbed, and its error would be in every call of its round. Not calibrated unless all are.
+    pub(super) fn of(profiles: &[&Profile]) -> Self {
+        let all: Option<Vec<&Calibration>> = profiles
+            .iter()
+            .map(|profile| profile.cost.calibration.as_ref())
+            .collect();
+        let all = all.unwrap_or_default();
+        let middle = |figure: fn(&Calibration) -> f64| {
+            median(&mut all.iter().map(|one| figure(one)).collect::<Vec<f64>>()).unwrap_or(0.0)
         };
-        profile
-            .cost
-            .calibration
-            .as_ref()
-            .map(of)
-            .unwrap_or_default()
+        Self {
+            calibrated: !all.is_empty(),
+            entry_exit_ns: middle(|one| one.entry_exit_ns),
+            probe_ns: middle(|one| one.probe_ns_per_call),
+            switch_ns: middle(|one| one.probe_ns_per_switch.unwrap_or(0.0)),
+            inside_ns: middle(|one| one.null_call_inside_ns.unwrap_or(0.0)),
+        }
     }
 }
 

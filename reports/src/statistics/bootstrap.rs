@@ -106,7 +106,7 @@ pub fn median_ratio(a: &[Vec<f64>], b: &[Vec<f64>], level: f64) -> Option<Ratio>
 
 /// The middle value, or the mean of the two middle ones. Leaves the values in another order, which is
 /// cheaper than sorting them.
-pub(super) fn median(values: &mut [f64]) -> Option<f64> {
+pub(crate) fn median(values: &mut [f64]) -> Option<f64> {
     if values.is_empty() {
         return None;
     }

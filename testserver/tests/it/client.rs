@@ -5,13 +5,13 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use testserver::{Config, ServeError, Server, StopHandle, Style};
+use testserver::{Config, InjectedTimes, ServeError, Server, StopHandle, Style};
 
 /// A server that runs on a thread until it is dropped.
 pub(crate) struct Running {
     pub(crate) address: SocketAddr,
     stop: StopHandle,
-    thread: Option<JoinHandle<Result<Option<f64>, ServeError>>>,
+    thread: Option<JoinHandle<Result<Vec<InjectedTimes>, ServeError>>>,
 }
 
 impl Running {
@@ -33,7 +33,7 @@ impl Running {
     }
 
     /// Stops the server and returns what `run` returned.
-    pub(crate) fn stop(mut self) -> Result<Option<f64>, ServeError> {
+    pub(crate) fn stop(mut self) -> Result<Vec<InjectedTimes>, ServeError> {
         self.stop.stop();
         let thread = self.thread.take().expect("stopped once");
         thread.join().expect("the server does not panic")

@@ -84,6 +84,7 @@ fn serves_a_hundred_connections() {
         "memory,workers=2,accept=shared,poller=poll",
         "memory,workers=2,accept=shared,poller=select",
         "memory,workers=4,lock-us=1",
+        "ring,workers=2,accept=shared",
     ] {
         let running = Running::start(Config::parse(spec).expect("a valid spec"));
         let mut clients: Vec<_> = (0..100).map(|_client| running.connect()).collect();
@@ -209,25 +210,32 @@ fn too_many_cpus_are_refused() {
     assert!(matches!(error, ServeError::Cpus { wanted: 1024, allowed } if allowed < 1024));
 }
 
-/// The injections of requests are timed where that is asked for: a sleep takes at least its time.
+/// The injections of requests are timed where that is asked for, each kind on its own: a sleep takes
+/// at least its time.
 #[test]
 fn times_injections_while_it_serves() {
-    for (spec, timed) in [
-        ("memory,sleep-us=300", true),
-        ("memory,sleep-us=300", false),
-    ] {
+    for timed in [true, false] {
         let running = Running::start(Config {
             time_injections: timed,
-            ..Config::parse(spec).expect("a valid spec")
+            // Each request sleeps for more than a slice, so that the one after it has a slice.
+            ..Config::parse("memory,sleep-us=11000").expect("a valid spec")
         });
         let mut client = running.connect();
-        for _request in 0..5 {
+        for _request in 0..4 {
             client.send(GET);
             assert_eq!(client.response().status, 200);
         }
-        let mean_ns = running.stop().expect("a clean end");
-        assert_eq!(mean_ns.is_some(), timed);
-        // What reading the clock takes is taken out, a microsecond at most on any machine.
-        assert!(mean_ns.is_none_or(|ns| ns > 299_000.0), "{mean_ns:?}");
+        let slices = running.stop().expect("a clean end");
+        assert_eq!(slices.is_empty(), !timed);
+        for slice in slices {
+            assert_eq!(slice.requests, 1);
+            let of = |wanted: &str| {
+                let mut means = slice.mean_ns.iter();
+                means.find(|(knob, _)| *knob == wanted).map(|(_, ns)| *ns)
+            };
+            // What reading the clock takes is taken out, a microsecond at most on any machine.
+            assert!(of("sleep-us") > Some(10_999_000.0), "{slice:?}");
+            assert!(of("getppid") < of("sleep-us"), "{slice:?}");
+        }
     }
 }

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use testserver::{Config, Server};
+use testserver::{CallCount, Config, Server};
 
 /// A thousand requests in lock-step cause exactly the calls of the table, and no other call.
 #[test]
@@ -37,23 +37,55 @@ fn every_request_makes_the_calls_of_its_table() {
     ] {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let log = folder.path().join("strace.log");
-        let tid = serve_under_strace(spec, &log);
+        let tid = serve_under_strace(spec, &log, REQUESTS);
         let text = std::fs::read_to_string(&log).expect("strace wrote its log");
         let counted = count_between_marks(&text, tid);
         // From the first mark to the second is one cycle more than there are requests between.
-        let cycles = u64::from(REQUESTS) + 1;
-        let expected: BTreeMap<String, (u64, u64)> = Config::parse(spec)
-            .expect("a valid spec")
-            .calls_per_request()
-            .iter()
-            .map(|call| {
-                let [count, errors] =
-                    [call.per_request, call.failing].map(|number| u64::from(number) * cycles);
-                (call.name.to_owned(), (count, errors))
-            })
-            .collect();
-        assert_eq!(counted, expected, "{spec}");
+        assert_eq!(counted, table(spec, u64::from(REQUESTS) + 1), "{spec}");
     }
+}
+
+/// Where the kernel receives by itself, strace sees no mark; there a thousand requests more cause
+/// exactly the calls of the table more.
+#[test]
+fn every_exchange_of_a_ring_makes_the_calls_of_its_table() {
+    if let Some(reason) = strace_missing() {
+        skip(
+            "every_exchange_of_a_ring_makes_the_calls_of_its_table",
+            &reason,
+        );
+        return;
+    }
+    for spec in ["ring", "ring,getppid=3,open=2"] {
+        let [fewer, more] = [REQUESTS, 2 * REQUESTS].map(|requests| {
+            let folder = tempfile::tempdir().expect("a temporary folder");
+            let log = folder.path().join("strace.log");
+            let tid = serve_under_strace(spec, &log, requests);
+            let text = std::fs::read_to_string(&log).expect("strace wrote its log");
+            count(&lines_of(&text, tid))
+        });
+        let mut added = BTreeMap::new();
+        for (name, (count, errors)) in more {
+            let (before, errors_before) = fewer.get(&name).copied().unwrap_or_default();
+            if count != before {
+                added.insert(name, (count - before, errors - errors_before));
+            }
+        }
+        assert_eq!(added, table(spec, u64::from(REQUESTS)), "{spec}");
+    }
+}
+
+/// Calls and failed calls of so many requests by the table.
+fn table(spec: &str, requests: u64) -> BTreeMap<String, (u64, u64)> {
+    let calls = Config::parse(spec)
+        .expect("a valid spec")
+        .calls_per_request();
+    let row = |call: &CallCount| {
+        let [count, errors] =
+            [call.per_request, call.failing].map(|number| u64::from(number) * requests);
+        (call.name.to_owned(), (count, errors))
+    };
+    calls.iter().map(row).collect()
 }
 
 /// Runs the server of the test above in a child; in any other run there is nothing to do.
@@ -80,7 +112,7 @@ fn child_server() {
 }
 
 /// Traces one server while it answers the requests, and returns the thread that served.
-fn serve_under_strace(spec: &str, log: &Path) -> u32 {
+fn serve_under_strace(spec: &str, log: &Path, requests: u32) -> u32 {
     let mut child = Command::new("strace")
         .args(["-f", "-s", "64", "-o"])
         .arg(log)
@@ -101,7 +133,7 @@ fn serve_under_strace(spec: &str, log: &Path) -> u32 {
     stream
         .set_read_timeout(Some(PATIENCE))
         .expect("a positive limit");
-    let middle = std::iter::repeat_n("/", REQUESTS as usize);
+    let middle = std::iter::repeat_n("/", requests as usize);
     let targets = ["/", FIRST_MARK].into_iter().chain(middle);
     for target in targets.chain([LAST_MARK]) {
         request(&mut stream, target);
@@ -136,30 +168,37 @@ fn request(stream: &mut TcpStream, target: &str) {
 /// Calls and failed calls by name of one thread, after the first mark was received and until the
 /// last one was.
 fn count_between_marks(log: &str, tid: u32) -> BTreeMap<String, (u64, u64)> {
+    let received = |line: &str, mark| line.contains(&format!("\"GET {mark} "));
+    let lines = lines_of(log, tid);
+    let place = |mark| {
+        let found = lines.iter().position(|line| received(line, mark));
+        found.expect("the marks are in the log of the thread")
+    };
+    count(&lines[place(FIRST_MARK) + 1..=place(LAST_MARK)])
+}
+
+/// The calls of one thread in a log. A call that another thread interrupts there stands on two lines;
+/// the second one has its result.
+fn lines_of(log: &str, tid: u32) -> Vec<&str> {
     let prefix = format!("{tid} ");
+    let of_thread = log
+        .lines()
+        .filter_map(move |line| Some(line.strip_prefix(prefix.as_str())?.trim_start()));
+    of_thread
+        .filter(|line| !line.ends_with("<unfinished ...>"))
+        .collect()
+}
+
+fn count(lines: &[&str]) -> BTreeMap<String, (u64, u64)> {
     let mut counts = BTreeMap::new();
-    let mut counting = false;
-    for line in log.lines().filter_map(|line| line.strip_prefix(&prefix)) {
-        let line = line.trim_start();
-        let received = |mark| line.contains(&format!("\"GET {mark} "));
-        // A call that another thread interrupts in the log stands on two lines; the second one has
-        // its result.
-        if line.ends_with("<unfinished ...>") {
-            continue;
-        }
-        if counting {
-            let call = line.strip_prefix("<... ").unwrap_or(line);
-            let name = call.split(['(', ' ']).next().unwrap_or_default();
-            let (count, errors): &mut (u64, u64) = counts.entry(name.to_owned()).or_default();
-            *count += 1;
-            *errors += u64::from(line.contains(" = -1 "));
-        }
-        if received(LAST_MARK) {
-            return counts;
-        }
-        counting |= received(FIRST_MARK);
+    for line in lines {
+        let call = line.strip_prefix("<... ").unwrap_or(line);
+        let name = call.split(['(', ' ']).next().unwrap_or_default();
+        let (count, errors): &mut (u64, u64) = counts.entry(name.to_owned()).or_default();
+        *count += 1;
+        *errors += u64::from(line.contains(" = -1 "));
     }
-    panic!("the marks are not in the log of thread {tid}");
+    counts
 }
 
 /// Why strace cannot be used here.

@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 
 use anyhow::Context as _;
 use recording::exit_code;
-use testserver::{Body, Config, Server};
+use testserver::{Body, Config, InjectedTimes, Server};
 
 use crate::args::TestserverArgs;
 use crate::failure::Failure;
@@ -22,14 +22,6 @@ pub(crate) fn testserver(args: &TestserverArgs) -> anyhow::Result<u8> {
         .map_or(Body::Generated(1), |file| Body::File(file.clone()));
     config.time_injections = args.time_injections;
     let server = Server::bind(config).context("failed to start the server")?;
-    if args.measure_injections {
-        let cost = server
-            .measure_injections()
-            .context("failed to measure what is injected")?;
-        let text = format!("wall_ns {:.1}\ncpu_ns {:.1}\n", cost.wall_ns, cost.cpu_ns);
-        Output::Stdout.write(&text)?;
-        return Ok(exit_code::DONE);
-    }
     let stop = server.stop_handle();
     let mut signals = signal_hook::iterator::Signals::new([
         signal_hook::consts::SIGTERM,
@@ -42,8 +34,14 @@ pub(crate) fn testserver(args: &TestserverArgs) -> anyhow::Result<u8> {
     });
     let address = server.local_address();
     Output::Stdout.write(&format!("http://{address}{}\n", server.url_path()))?;
-    if let Some(ns) = server.run().context("the server failed")? {
-        Output::Stdout.write(&format!("injected_ns {ns:.1}\n"))?;
-    }
+    let slices = server.run().context("the server failed")?;
+    Output::Stdout.write(&slices.iter().map(line).collect::<String>())?;
     Ok(exit_code::DONE)
+}
+
+/// `injected START_NS REQUESTS KNOB=NS...`
+fn line(slice: &InjectedTimes) -> String {
+    let means = slice.mean_ns.map(|(knob, ns)| format!("{knob}={ns:.1}"));
+    let (start_ns, requests) = (slice.start_ns, slice.requests);
+    format!("injected {start_ns} {requests} {}\n", means.join(" "))
 }

@@ -1,4 +1,4 @@
-//! One comparison of two warm servers, and what injections cost by themselves.
+//! One comparison of two warm servers.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -8,12 +8,11 @@ use anyhow::{Context as _, Result, bail, ensure};
 use recording::{Recording, exit_code};
 use tempfile::TempDir;
 
-use super::injection::{Case, Expected, spec};
-use super::judge::Cost;
+use super::cost::{Slice, slices};
+use super::injection::Case;
 use super::quota::Quota;
 use crate::built_in::BuiltIn;
 use crate::command;
-use crate::cpus;
 
 /// What all comparisons share.
 #[derive(Debug)]
@@ -43,61 +42,22 @@ impl Bench {
         })
     }
 
-    /// Starts the servers of a case.
+    /// Starts the servers of a case. Where injections are to be found, both time theirs.
     pub(super) fn start(&self, case: &Case) -> Result<Pair> {
-        let [a, b] = &case.knobs;
-        let start =
-            |knobs: &[&str]| BuiltIn::start(&self.whyfast, self.server_cpu, &spec(knobs), &[]);
-        let servers = [start(a)?, start(b)?];
+        let timed = [OsStr::new("--time-injections")];
+        let more: &[&OsStr] = if case.injections().is_empty() {
+            &[]
+        } else {
+            &timed
+        };
+        let start = |arm| BuiltIn::start(&self.whyfast, self.server_cpu, &case.spec(arm), more);
+        let servers = [start(0)?, start(1)?];
         let impose = |share| Quota::impose(servers[1].child.pid(), share);
         let quota = case.quota.map(impose).transpose()?;
         Ok(Pair {
             servers,
             _quota: quota,
         })
-    }
-
-    /// What each injection of a case costs by itself, measured by the server.
-    pub(super) fn costs(&self, case: &Case) -> Result<Vec<Cost>> {
-        let Expected::Attributed { injections, .. } = &case.expected else {
-            return Ok(Vec::new());
-        };
-        let base_ns = self.time_in_requests(&spec(&[]))?;
-        let costs = injections.iter().map(|injection| {
-            let knobs = spec(&[injection.knob]);
-            let added_ns = self.time_in_requests(&knobs)? - base_ns;
-            // Without a sleep all of it is CPU time.
-            let sleep_ns = match injection.idle {
-                Some(_) => self.sleep_ns(&knobs)?,
-                None => 0.0,
-            };
-            Ok(Cost {
-                cpu_ns: added_ns - sleep_ns,
-                sleep_ns,
-            })
-        });
-        costs.collect()
-    }
-
-    /// What the injections of a request take while the server answers as in a comparison, ns.
-    fn time_in_requests(&self, spec: &str) -> Result<f64> {
-        let more = [OsStr::new("--time-injections")];
-        let server = BuiltIn::start(&self.whyfast, self.server_cpu, spec, &more)?;
-        let mut command = Command::new(&self.whyfast);
-        command
-            .args(["load", &server.url, "--connections", "64"])
-            .args(["--duration", self.window, "--warmup", WARM_UP]);
-        command::output(&mut command)?;
-        figure(&server.end()?, "injected_ns")
-    }
-
-    /// How long the injections of a request sleep, ns: time on the wall less CPU time, in a loop of
-    /// their own.
-    fn sleep_ns(&self, spec: &str) -> Result<f64> {
-        let mut command = cpus::pinned(self.server_cpu, &self.whyfast);
-        command.args(["testserver", "--measure-injections", "--style", spec]);
-        let printed = String::from_utf8(command::output(&mut command)?)?;
-        Ok(figure(&printed, "wall_ns")? - figure(&printed, "cpu_ns")?)
     }
 
     /// Compares the servers, and reads what was recorded.
@@ -141,11 +101,12 @@ impl Bench {
     }
 }
 
-/// A number after a name, on a line of its own.
-fn figure(printed: &str, name: &str) -> Result<f64> {
-    let line = printed.lines().find_map(|line| line.strip_prefix(name));
-    line.and_then(|text| text.trim().parse().ok())
-        .with_context(|| format!("the server names no {name}: {printed:?}"))
+impl Pair {
+    /// Ends both servers, and returns what they measured of their injections.
+    pub(super) fn end(self) -> Result<[Vec<Slice>; 2]> {
+        let [a, b] = self.servers;
+        Ok([slices(&a.end()?)?, slices(&b.end()?)?])
+    }
 }
 
 fn read(file: &Path) -> Result<Recording> {

@@ -2,7 +2,7 @@
 
 use recording::ArmLimit;
 
-/// One known cost, measured in ns by the server itself.
+/// One known cost, whose time the server measures by itself.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Injection {
     /// The knob of the built-in server.
@@ -13,8 +13,8 @@ pub(super) struct Injection {
     pub(super) calls: f64,
     /// Whether it is time in user code.
     pub(super) user: bool,
-    /// The bar that its sleep belongs to.
-    pub(super) idle: Option<&'static str>,
+    /// The bars that its sleep belongs to, the first one above all.
+    pub(super) idle: &'static [&'static str],
 }
 
 pub(super) const SPIN: Injection = Injection {
@@ -22,7 +22,7 @@ pub(super) const SPIN: Injection = Injection {
     groups: &[],
     calls: 0.0,
     user: true,
-    idle: None,
+    idle: &[],
 };
 
 pub(super) const GETPPID: Injection = Injection {
@@ -30,7 +30,7 @@ pub(super) const GETPPID: Injection = Injection {
     groups: &["other"],
     calls: 10.0,
     user: false,
-    idle: None,
+    idle: &[],
 };
 
 pub(super) const OPEN: Injection = Injection {
@@ -38,15 +38,25 @@ pub(super) const OPEN: Injection = Injection {
     groups: &["open", "stat", "close_file"],
     calls: 3.0,
     user: false,
-    idle: None,
+    idle: &[],
 };
 
 pub(super) const SLEEP: Injection = Injection {
     knob: "sleep-us=100",
-    groups: &["sleep"],
+    // The kernel charges a thread from its wake-up on.
+    groups: &["sleep", "switches"],
     calls: 1.0,
     user: false,
-    idle: Some("idle.blocked"),
+    // While the thread sleeps, the CPU may do something else, and after it has been woken up it waits
+    // for the CPU to come back.
+    idle: &[
+        "idle.blocked",
+        "idle.interrupts",
+        "idle.none_asleep",
+        "idle.other_tasks",
+        "idle.runnable_elsewhere",
+        "idle.unlabelled",
+    ],
 };
 
 /// A response in four writes rather than one; what that costs is not known, how many calls it adds
@@ -72,7 +82,9 @@ pub(super) struct Calls {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Case {
     pub(super) name: String,
-    /// Knobs of both arms.
+    /// How the arms serve, but for their knobs.
+    pub(super) styles: [&'static str; 2],
+    /// Knobs of both arms on top of the base.
     pub(super) knobs: [Vec<&'static str>; 2],
     /// Options of `compare` on top.
     pub(super) options: &'static [&'static str],
@@ -93,6 +105,46 @@ pub(super) enum Expected {
     Limited(&'static [ArmLimit]),
     /// One of these gates refuses, and nothing is attributed.
     Refused(&'static [&'static str]),
+    /// The first arm is the second one without this cause: what is predicted for the second is what
+    /// the first one reaches.
+    Predicted { without: &'static str },
+}
+
+impl Case {
+    /// What is injected into the second arm and has to be found.
+    pub(super) fn injections(&self) -> &[Injection] {
+        match &self.expected {
+            Expected::Attributed { injections, .. } => injections,
+            _ => &[],
+        }
+    }
+
+    /// The spec of the server of an arm: the base, its knobs replaced by those of the arm.
+    pub(super) fn spec(&self, arm: usize) -> String {
+        let knobs = &self.knobs[arm];
+        let name = |knob: &str| knob.split('=').next().map(str::to_owned);
+        let kept = BASE_KNOBS
+            .iter()
+            .filter(|base| knobs.iter().all(|knob| name(knob) != name(base)));
+        let all: Vec<&str> = std::iter::once(&self.styles[arm])
+            .chain(kept)
+            .chain(knobs)
+            .copied()
+            .collect();
+        all.join(",")
+    }
+
+    /// A comparison of two servers of the base style.
+    pub(super) fn new(name: &str, knobs: [&[&'static str]; 2], expected: Expected) -> Self {
+        Self {
+            name: name.to_owned(),
+            styles: [BASE_STYLE; 2],
+            knobs: knobs.map(<[_]>::to_vec),
+            options: &[],
+            quota: None,
+            expected,
+        }
+    }
 }
 
 /// The four of the short form, which cover user code, cheap calls, calls with files, and sleep.
@@ -105,13 +157,6 @@ pub(super) fn singles() -> Vec<Case> {
 
 /// Those whose size is no time, which only the long form runs.
 pub(super) fn changes() -> Vec<Case> {
-    let change = |name: &str, knobs: [&[&'static str]; 2], expected| Case {
-        name: name.to_owned(),
-        knobs: knobs.map(<[_]>::to_vec),
-        options: &[],
-        quota: None,
-        expected,
-    };
     let calls = |group, per_request| Expected::Attributed {
         injections: Vec::new(),
         calls: Some(Calls {
@@ -123,15 +168,15 @@ pub(super) fn changes() -> Vec<Case> {
     let lock: [&[&str]; 2] = [&["workers=4"], &["workers=4", "lock-us=50"]];
     vec![
         attributed(&[], Some(SPLIT_CALLS)),
-        change("max-events=1", [&[], &["max-events=1"]], calls("poll", 1.0)),
-        change(
+        Case::new("max-events=1", [&[], &["max-events=1"]], calls("poll", 1.0)),
+        Case::new(
             "lock-us=50, 4 workers",
             lock,
             Expected::Limited(&[ArmLimit::Blocked, ArmLimit::Lock]),
         ),
         Case {
             quota: Some(0.5),
-            ..change(
+            ..Case::new(
                 "quota of half a CPU",
                 [&[], &[]],
                 Expected::Limited(&[ArmLimit::Throttled]),
@@ -139,15 +184,15 @@ pub(super) fn changes() -> Vec<Case> {
         },
         Case {
             options: &["--connections", "1"],
-            ..change(
+            ..Case::new(
                 "one connection",
                 [&[], &[]],
                 Expected::Limited(&[ArmLimit::Client]),
             )
         },
-        change("gzip=1", [&[], &["gzip=1"]], Expected::Refused(&["G1"])),
+        Case::new("gzip=1", [&[], &["gzip=1"]], Expected::Refused(&["G1"])),
         // The parity check sees one of a hundred requests fail, or the rounds do.
-        change(
+        Case::new(
             "error-every=500",
             [&[], &["error-every=500"]],
             Expected::Refused(&["G1", "G5"]),
@@ -172,18 +217,24 @@ pub(super) fn pairs() -> Vec<Case> {
         .collect()
 }
 
-/// The spec of a server: the base, its knobs replaced by those given.
-pub(super) fn spec(knobs: &[&str]) -> String {
-    let name = |knob: &str| knob.split('=').next().map(str::to_owned);
-    let kept = BASE_KNOBS
-        .iter()
-        .filter(|base| knobs.iter().all(|knob| name(knob) != name(base)));
-    let all: Vec<&str> = std::iter::once(&BASE_STYLE)
-        .chain(kept)
-        .chain(knobs)
-        .copied()
-        .collect();
-    all.join(",")
+/// A cause that is taken out for real, in three styles: a file that is opened for each request. The
+/// last one is a style of its own, which reads a file that it keeps open once that is taken out.
+pub(super) fn predictions() -> Vec<Case> {
+    let without = |styles: [&'static str; 2], knobs: [&[&'static str]; 2]| Case {
+        styles,
+        options: &["--without", OPENED],
+        ..Case::new(
+            &format!("{} without opening files", styles[1]),
+            knobs,
+            Expected::Predicted { without: OPENED },
+        )
+    };
+    let same_loop: &[&str] = &["poller=epoll", "read=short"];
+    vec![
+        without(["memory"; 2], [&[], &["open=1"]]),
+        without(["sendfile"; 2], [&[], &["open=1"]]),
+        without(["pread", "open-read"], [same_loop; 2]),
+    ]
 }
 
 fn attributed(injections: &[Injection], calls: Option<Calls>) -> Case {
@@ -191,22 +242,20 @@ fn attributed(injections: &[Injection], calls: Option<Calls>) -> Case {
     if calls.is_some() {
         knobs.push(SPLIT);
     }
-    Case {
-        name: knobs.join(" and "),
-        knobs: [Vec::new(), knobs],
-        options: &[],
-        quota: None,
-        expected: Expected::Attributed {
-            injections: injections.to_vec(),
-            calls,
-        },
-    }
+    let expected = Expected::Attributed {
+        injections: injections.to_vec(),
+        calls,
+    };
+    Case::new(&knobs.join(" and "), [&[], &knobs], expected)
 }
 
 /// The server that costs are added to: so slow that its CPU, not the client, is the limit, and with
 /// calls of several kinds, so that there is something to leak into.
 const BASE_STYLE: &str = "sendfile";
 const BASE_KNOBS: [&str; 1] = ["spin-us=5"];
+
+/// The finding about files that are opened for each request, whose cost is that of the calls.
+const OPENED: &str = "file-opened-per-request";
 
 #[cfg(test)]
 mod tests {
@@ -215,12 +264,11 @@ mod tests {
     /// Knobs are added to the base, and one that the base has is replaced.
     #[test]
     fn specs_are_made_of_the_base() {
-        assert_eq!(spec(&[]), "sendfile,spin-us=5");
-        assert_eq!(spec(&["getppid=10"]), "sendfile,spin-us=5,getppid=10");
-        assert_eq!(
-            spec(&["spin-us=10", "open=1"]),
-            "sendfile,spin-us=10,open=1"
-        );
+        let knobs: [&[&'static str]; 2] = [&["getppid=10"], &["spin-us=10", "open=1"]];
+        let case = Case::new("", knobs, Expected::Limited(&[]));
+        assert_eq!(case.spec(0), "sendfile,spin-us=5,getppid=10");
+        assert_eq!(case.spec(1), "sendfile,spin-us=10,open=1");
+        assert_eq!(attributed(&[SPIN], None).spec(0), "sendfile,spin-us=5");
     }
 
     /// There are ten pairs, each another one.

@@ -90,7 +90,8 @@ impl Row {
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Leak {
     mean: f64,
-    /// Two standard errors of the mean.
+    /// Two standard errors of the mean; infinite for a single run, which does not tell noise from a
+    /// leak.
     spread: f64,
 }
 
@@ -102,10 +103,12 @@ impl Leak {
         let absent = runs.saturating_sub(shares.len()) as f64;
         let squares: f64 = shares.iter().map(|share| (share - mean).powi(2)).sum();
         let variance = (squares + absent * mean * mean) / (count - 1.0).max(1.0);
-        Self {
-            mean,
-            spread: 2.0 * (variance / count).sqrt(),
-        }
+        let spread = if runs > 1 {
+            2.0 * (variance / count).sqrt()
+        } else {
+            f64::INFINITY
+        };
+        Self { mean, spread }
     }
 
     /// More than allowed, beyond what noise explains.
@@ -195,6 +198,8 @@ mod tests {
     fn cases_pass_or_say_why_not() {
         let noisy = [0.3, -0.2, 0.25, -0.3].map(|leak| run(true, leak));
         assert!(row(&noisy).faults().is_empty());
+        let once = [run(true, 0.3), run(true, 0.3), run(true, 0.3)];
+        assert!(Leak::of(&[0.3], 1).spread.is_infinite() && !row(&once).faults().is_empty());
         let leaking = [0.10, 0.11, 0.09, 0.10].map(|leak| run(true, leak));
         assert_eq!(row(&leaking).faults(), ["leaks into send"]);
         let missed = [true, true, false, false].map(|accepted| run(accepted, 0.0));
