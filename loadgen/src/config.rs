@@ -219,7 +219,7 @@ impl Config {
         {
             return Err(ConfigError::OpensTooSlowly {
                 connections: self.connections,
-                rate: rate.to_string(),
+                rate: format!("{rate:e}"),
             });
         }
         let lets_none = |stage: &Stage| stage.from < 1.0 && stage.to < 1.0;
