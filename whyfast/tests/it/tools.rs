@@ -94,24 +94,20 @@ fn httperf_agrees() {
     let Some(theirs) = tool("httperf", "httperf_agrees", &arguments) else {
         return;
     };
-    let ours = ours(&[
-        &url,
-        "-n",
-        "200",
-        "-c",
-        "10",
-        "--requests-per-connection",
-        "20",
-        "--format",
-        "httperf",
-    ]);
+    check_httperf(&theirs, &[&url]);
+}
+
+/// Compares what httperf printed of 10 connections with 20 calls each with a load of ours.
+pub(crate) fn check_httperf(theirs: &str, target: &[&str]) {
+    let shape = ["-n", "200", "-c", "10", "--requests-per-connection", "20"];
+    let ours = ours(&[target, &shape, &["--format", "httperf"]].concat());
     let exact = ["Connection length", "Reply size", "Reply status", "Errors"];
-    assert_eq!(lines(&ours, &exact), lines(&theirs, &exact));
+    assert_eq!(lines(&ours, &exact), lines(theirs, &exact));
     let total = |text: &str| -> Vec<String> {
         let line = lines(text, &["Total:"])[0];
         line.split(' ').take(7).map(str::to_owned).collect()
     };
-    assert_eq!(total(&ours), total(&theirs));
+    assert_eq!(total(&ours), total(theirs));
 }
 
 /// What wrk, or we in its layout, say of requests and bytes.
