@@ -43,6 +43,9 @@ pub struct Config {
     pub warmup: Warmup,
     /// Requests after which the client closes a connection and opens the next one.
     pub requests_per_connection: Option<u64>,
+    /// By how many requests that number varies from connection to connection, up and down, evenly;
+    /// which connection makes how many follows from the seed of the shape.
+    pub requests_jitter: u64,
     /// Time after which the client closes a connection, when nothing is in flight on it, and opens
     /// the next one.
     pub connection_lifetime: Option<Duration>,
@@ -75,6 +78,9 @@ pub struct Config {
     pub unix_socket: Option<PathBuf>,
     /// Connect to this `HOST[:PORT]` instead of the host of the URL.
     pub connect_to: Option<String>,
+    /// Resolve the host for every connection instead of once before the first one. Connections of
+    /// the start share one answer.
+    pub resolve_each: bool,
     /// Header of the PROXY protocol at the start of every connection.
     pub proxy_protocol: Option<ProxyProtocol>,
     /// Address that this header claims; `None` for the real one.
@@ -120,6 +126,7 @@ impl Config {
             stop: Stop::Duration(Duration::from_secs(10)),
             warmup: Warmup::None,
             requests_per_connection: None,
+            requests_jitter: 0,
             connection_lifetime: None,
             method: "GET".to_owned(),
             headers: Vec::new(),
@@ -135,6 +142,7 @@ impl Config {
             hash_every: 1,
             unix_socket: None,
             connect_to: None,
+            resolve_each: false,
             proxy_protocol: None,
             proxy_source: None,
             shape: Shape::default(),
@@ -206,10 +214,23 @@ impl Config {
                 rate: rate.to_string(),
             });
         }
+        if let Some(rate) = shape.connection_rate
+            && f64::from(self.connections) > rate * TIME_MAX.as_secs_f64()
+        {
+            return Err(ConfigError::OpensTooSlowly {
+                connections: self.connections,
+                rate: format!("{rate:e}"),
+            });
+        }
+        let lets_none = |stage: &Stage| stage.from < 1.0 && stage.to < 1.0;
+        if !shape.concurrency.is_empty() && shape.concurrency.iter().all(lets_none) {
+            return Err(ConfigError::NoneInFlight);
+        }
         if self.unix_socket.is_some() {
             let others = [
                 (self.connect_to.is_some(), "another address to connect to"),
                 (!self.source_addresses.is_empty(), "source addresses"),
+                (self.resolve_each, "a name to resolve"),
             ];
             if let Some(&(_, what)) = others.iter().find(|(given, _)| *given) {
                 return Err(ConfigError::UnixSocket { what });
@@ -241,6 +262,14 @@ impl Config {
         ];
         if let Some(&(what, _)) = counts.iter().find(|(_, count)| *count == 0) {
             return Err(ConfigError::Zero { what });
+        }
+        let most = self.requests_per_connection.unwrap_or(0);
+        let jitter = self.requests_jitter;
+        if jitter > 0 && (jitter >= most || most.checked_add(jitter).is_none()) {
+            return Err(ConfigError::Jitter {
+                jitter,
+                requests: most,
+            });
         }
         if self.threads > self.connections {
             return Err(ConfigError::TooManyThreads {
@@ -385,8 +414,31 @@ mod tests {
             |c| c.shape.connection_rate = Some(f64::NAN),
             "must be more than 0",
         );
+        check(
+            |c| {
+                c.connections = 3;
+                c.shape.connection_rate = Some(1e-6);
+            },
+            "more than 30 days",
+        );
+        check(
+            |c| c.shape.concurrency = stages("0.5:1s,0.9"),
+            "less than 1",
+        );
+        check(
+            |c| c.requests = vec![RequestSpec::default(); 1001],
+            "at most 1000",
+        );
         check(|c| c.hash_every = 0, "is hashed must be at least 1");
         check(|c| c.cpus = vec![1 << 20], "out of range");
+        check(|c| c.requests_jitter = 1, "cannot vary by 1");
+        check(
+            |c| {
+                c.requests_per_connection = Some(u64::MAX);
+                c.requests_jitter = 1;
+            },
+            "cannot vary by 1",
+        );
         check(|c| c.expected_statuses.clear(), "no expected status");
         check(|c| c.url = "gopher://h/".into(), "is not supported");
     }

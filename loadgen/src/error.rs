@@ -2,6 +2,7 @@
 
 use std::fmt::{Display, Write as _};
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 use recording::exit_code;
 use rustix::io::Errno;
@@ -123,6 +124,9 @@ pub(crate) enum OpenFailure {
     Connect(Errno),
     #[error("{0}")]
     Handshake(HandshakeError),
+    /// Only in a run that is under way: the start of a run resolves the name by itself.
+    #[error("{0}")]
+    Resolve(Arc<str>),
 }
 
 impl OpenFailure {
@@ -131,6 +135,10 @@ impl OpenFailure {
         match self {
             Self::Connect(errno) => LoadError::Unreachable { addresses, errno },
             Self::Handshake(reason) => LoadError::Handshake { addresses, reason },
+            Self::Resolve(why) => LoadError::Resolve {
+                host: list(&addresses),
+                reason: std::io::Error::other(why.to_string()),
+            },
         }
     }
 }

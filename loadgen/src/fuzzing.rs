@@ -64,7 +64,7 @@ fn connection(http: HttpVersion, data: &[u8]) {
         in_flight: 0,
         now_ns: 1,
     };
-    line.protocol.begin(&plan, 1);
+    line.protocol.begin(&plan, plan.requests_per_connection, 1);
     let mut rest = data;
     while let Some((&length, after)) = rest.split_first() {
         line.submit();
@@ -148,7 +148,8 @@ impl Line<'_> {
         if closed {
             assert_eq!(self.in_flight, 0, "a closed connection holds exchanges");
             self.protocol.reset();
-            self.protocol.begin(self.plan, self.now_ns);
+            let requests = self.plan.requests_per_connection;
+            self.protocol.begin(self.plan, requests, self.now_ns);
         }
     }
 }

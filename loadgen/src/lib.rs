@@ -43,6 +43,7 @@ mod random;
 pub mod redact;
 mod request;
 mod request_file;
+mod resolver;
 mod run;
 mod run_queue;
 mod schedule;
@@ -56,6 +57,7 @@ mod tally;
 mod target;
 mod timeline;
 mod tls;
+mod violations;
 mod worker;
 
 pub use check::Check;

@@ -51,6 +51,13 @@ pub(crate) fn of(
         hashed_bodies: tally.hashed_bodies,
         header_field_bytes: (config.http == HttpVersion::Http1).then_some(tally.header_field_bytes),
         connects_delayed: all().map(|seen| seen.connects_delayed).sum(),
+        opening_received_bytes: Some(
+            outcome
+                .left
+                .iter()
+                .map(|left| left.opening_received_bytes)
+                .sum(),
+        ),
         search: None,
     }
 }
@@ -345,6 +352,7 @@ mod tests {
                 hashed_bodies: 0,
                 header_field_bytes: None,
                 connects_delayed: 0,
+                opening_received_bytes: None,
                 search: None,
             };
             let warnings = warnings(&measures, window);

@@ -46,9 +46,21 @@ impl Mix {
         if config.requests.is_empty() {
             return Ok(None);
         }
+        let count = config.requests.len();
+        if count > REQUESTS_MAX {
+            return Err(ConfigError::TooManyRequests {
+                count,
+                max: REQUESTS_MAX,
+            });
+        }
+        let cycle = cycle(&config.requests)?;
+        let base = Config {
+            requests: Vec::new(),
+            ..config.clone()
+        };
         let mut requests = Vec::new();
         for spec in &config.requests {
-            let (config, target) = merged(config, target, spec)?;
+            let (config, target) = merged(&base, target, spec)?;
             let mut request =
                 Request::build(&config, &target).map_err(|error| within(spec, error))?;
             let own = spec.expected_statuses.is_some();
@@ -62,7 +74,7 @@ impl Mix {
         let specs = &config.requests;
         Ok(Some(Self {
             requests,
-            cycle: cycle(specs)?,
+            cycle,
             classes: specs
                 .iter()
                 .map(|spec| (spec.name.clone(), spec.weight))
@@ -170,6 +182,8 @@ fn gcd(mut a: u32, mut b: u32) -> u32 {
     a
 }
 
+/// Each thread counts each of them apart, with a histogram of latencies.
+const REQUESTS_MAX: usize = 1000;
 /// Finer proportions than a hundredth of a per cent are hardly meant.
 const CYCLE_MAX: i64 = 10_000;
 

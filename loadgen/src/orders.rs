@@ -11,6 +11,7 @@ use rustix::event::{EventfdFlags, eventfd};
 
 use crate::error::{LoadError, OpenFailure};
 use crate::observed::Observed;
+use crate::resolver::Answer;
 use crate::schedule::Budget;
 use crate::tally::Tally;
 
@@ -34,6 +35,8 @@ pub(crate) struct Leg {
 pub(crate) enum Order {
     /// Carry out a leg, at once or after the one before it.
     Run(Leg),
+    /// Open a connection that waited for its name to be resolved.
+    Connect(Answer),
     /// End the current leg now, and forget those after it.
     Halt,
     /// Close everything and end.

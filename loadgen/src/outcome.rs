@@ -96,6 +96,7 @@ pub(crate) fn load(config: &Config, outcome: Outcome) -> Load {
         }),
         ended_early: outcome.ended_early,
         warnings,
+        violations: tally.violations.report(),
         measures: Some(Box::new(measures)),
     }
 }
@@ -128,7 +129,9 @@ fn plan(config: &Config, is_tls: bool) -> LoadPlan {
             Warmup::None | Warmup::Time(_) => 0,
         },
         requests_per_connection: config.requests_per_connection,
+        requests_jitter: Some(config.requests_jitter).filter(|&jitter| jitter > 0),
         connection_lifetime_ns: config.connection_lifetime.map(ns),
+        resolve_each: config.resolve_each,
         timeout_ns: ns(config.timeout),
         method: config.method.clone(),
         headers: config

@@ -1,6 +1,7 @@
 //! What all client threads do: the part of a [`crate::Config`] that the loop needs, made ready.
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 use recording::HttpVersion;
 
@@ -8,7 +9,9 @@ use crate::http2::Http2Config;
 use crate::mix::Mix;
 use crate::protocol::Exchange;
 use crate::proxy_protocol::ProxyProtocol;
+use crate::random;
 use crate::request::Request;
+use crate::resolver::Name;
 use crate::shape::Shape;
 use crate::target::Address;
 use crate::tls::Settings;
@@ -26,12 +29,17 @@ pub(crate) struct Plan {
     pub(crate) http2: Http2Config,
     /// Requests in flight on one connection.
     pub(crate) depth: u32,
-    pub(crate) addresses: Vec<Address>,
+    /// Where connections go, in the order in which they are tried.
+    pub(crate) addresses: Arc<[Address]>,
+    /// The name behind them, where it is resolved for every connection.
+    pub(crate) name: Option<Name>,
     /// Local addresses to connect from; empty leaves the choice to the kernel.
     pub(crate) sources: Vec<IpAddr>,
     pub(crate) timeout_ns: u64,
     /// Requests after which a connection is closed; the largest number for never.
     pub(crate) requests_per_connection: u64,
+    /// Requests by which that varies, up and down.
+    pub(crate) requests_jitter: u64,
     /// Time after which a connection is closed, ns; the largest number for never.
     pub(crate) connection_lifetime_ns: u64,
     /// Whether requests go with the first bytes of resumed sessions.
@@ -62,6 +70,17 @@ impl Plan {
     #[inline]
     pub(crate) fn is_uniform(&self) -> bool {
         self.mix.is_none() && self.request.patches.is_empty()
+    }
+
+    /// Requests on a connection, by its number in its thread and the number of that.
+    pub(crate) fn requests_of_connection(&self, thread: u32, number: u64) -> u64 {
+        let jitter = self.requests_jitter;
+        if jitter == 0 {
+            return self.requests_per_connection;
+        }
+        let seed = random::number_at(self.shape.seed, u64::from(thread));
+        let above = random::number_at(seed, number) % (2 * jitter + 1);
+        self.requests_per_connection - jitter + above
     }
 
     /// Whether a response is followed by the next request of its connection at once.

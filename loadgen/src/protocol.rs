@@ -120,11 +120,11 @@ impl Protocol {
         }
     }
 
-    /// The connection is there: says what comes first.
-    pub(crate) fn begin(&mut self, plan: &Plan, now_ns: u64) {
+    /// The connection is there, for so many requests: says what comes first.
+    pub(crate) fn begin(&mut self, plan: &Plan, requests: u64, now_ns: u64) {
         match self {
-            Self::Http1(_) => {}
-            Self::Http2(http2) => http2.begin(plan, now_ns),
+            Self::Http1(http1) => http1.begin_connection(requests),
+            Self::Http2(http2) => http2.begin(plan, requests, now_ns),
         }
     }
 
@@ -160,10 +160,10 @@ impl Protocol {
     }
 
     /// The connection takes no more exchanges: it ends when what is in flight has ended.
-    pub(crate) fn retire(&mut self, plan: &Plan) {
+    pub(crate) fn retire(&mut self) {
         match self {
-            Self::Http1(http1) => http1.retire(plan),
-            Self::Http2(http2) => http2.retire(plan),
+            Self::Http1(http1) => http1.retire(),
+            Self::Http2(http2) => http2.retire(),
         }
     }
 

@@ -1,6 +1,5 @@
 //! A run from its first connection to its result: the coordinating thread.
 
-use std::net::{IpAddr, SocketAddr};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -18,6 +17,7 @@ use crate::mix::Mix;
 use crate::orders::{Drained, Leg, LegCounts, Notice, Order};
 use crate::outcome::{self, Outcome};
 use crate::plan::{Plan, alpn};
+use crate::resolver::Name;
 use crate::schedule::Budget;
 use crate::slices::SliceBoard;
 use crate::target::{Address, Target};
@@ -85,7 +85,7 @@ pub fn run(config: &Config, control: &mut dyn Control) -> Result<Load, LoadError
 /// What the threads do, and whether over TLS.
 pub(crate) fn plan(config: &Config) -> Result<(Plan, bool), LoadError> {
     let (target, request) = config.checked()?;
-    let (addresses, resolve_ns) = addresses(config, &target)?;
+    let route = route(config, &target)?;
     let plan = Plan {
         request,
         mix: Mix::build(config, &target)?,
@@ -93,11 +93,13 @@ pub(crate) fn plan(config: &Config) -> Result<(Plan, bool), LoadError> {
         http: config.http,
         http2: config.http2,
         depth: config.depth,
-        addresses,
-        resolve_ns,
+        addresses: route.addresses.into(),
+        resolve_ns: route.resolve_ns,
+        name: route.name,
         sources: config.source_addresses.clone(),
         timeout_ns: nanoseconds(config.timeout),
         requests_per_connection: config.requests_per_connection.unwrap_or(u64::MAX),
+        requests_jitter: config.requests_jitter,
         connection_lifetime_ns: config.connection_lifetime.map_or(u64::MAX, nanoseconds),
         early_data: config.tls.early_data,
         expected: config.expected_table(),
@@ -182,7 +184,7 @@ impl Conductor<'_> {
         if self.open == 0
             && let Some(failure) = self.open_failure.take()
         {
-            let addresses = self.plan.addresses.clone();
+            let addresses = self.plan.addresses.to_vec();
             return Err(failure.into_error(addresses));
         }
         self.control.ready(clock::now_ns());
@@ -372,42 +374,42 @@ impl Conductor<'_> {
     }
 }
 
-/// Where connections go, as far as it can be reached from the asked source addresses, and how long
-/// it took to resolve a name.
-fn addresses(config: &Config, target: &Target) -> Result<(Vec<Address>, Option<u64>), LoadError> {
+/// Where connections go.
+struct Route {
+    addresses: Vec<Address>,
+    /// How long it took to resolve the name, where there is one.
+    resolve_ns: Option<u64>,
+    /// The name, where it is resolved for every connection.
+    name: Option<Name>,
+}
+
+fn route(config: &Config, target: &Target) -> Result<Route, LoadError> {
     if let Some(path) = &config.unix_socket {
-        return Ok((vec![Address::Unix(path.clone())], None));
+        return Ok(Route {
+            addresses: vec![Address::Unix(path.clone())],
+            resolve_ns: None,
+            name: None,
+        });
     }
     let elsewhere = config
         .connect_to
         .as_ref()
         .map(|to| target.elsewhere(to).map_err(ConfigError::from))
         .transpose()?;
-    let target = elsewhere.as_ref().unwrap_or(target);
-    let begun_ns = clock::now_ns();
-    let mut addresses = target.resolve().map_err(|reason| LoadError::Resolve {
-        host: target.host.clone(),
-        reason,
-    })?;
-    let is_name = target.host.parse::<IpAddr>().is_err();
-    let resolve_ns = is_name.then(|| clock::now_ns() - begun_ns);
-    let sources = &config.source_addresses;
-    for &source in sources {
+    for &source in &config.source_addresses {
         limits::check_source(source)?;
     }
-    let has_source = |address: &SocketAddr| {
-        sources.is_empty()
-            || sources
-                .iter()
-                .any(|source| source.is_ipv4() == address.is_ipv4())
+    let name = Name {
+        target: elsewhere.unwrap_or_else(|| target.clone()),
+        sources: config.source_addresses.clone(),
     };
-    if addresses.iter().any(has_source) {
-        addresses.retain(has_source);
-        let addresses = addresses.into_iter().map(Address::Inet).collect();
-        Ok((addresses, resolve_ns))
-    } else {
-        Err(LoadError::SourceFamily { addresses })
-    }
+    let begun_ns = clock::now_ns();
+    let addresses = name.resolve()?;
+    Ok(Route {
+        addresses,
+        resolve_ns: name.is_name().then(|| clock::now_ns() - begun_ns),
+        name: Some(name).filter(|name| config.resolve_each && name.is_name()),
+    })
 }
 
 /// The settings of TLS for an `https` URL.

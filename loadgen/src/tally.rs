@@ -8,10 +8,13 @@ use rustix::io::Errno;
 
 use crate::plan::Plan;
 use crate::protocol::Exchange;
+use crate::violations::Violations;
 
 /// Where in a request a failure happened, in the words of a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FailurePhase {
+    /// Before there was an address.
+    Resolve,
     /// Before the connection was there.
     Connect,
     /// In the handshake of TLS.
@@ -34,6 +37,7 @@ impl FailurePhase {
     /// The word of a recording.
     fn name(self) -> &'static str {
         match self {
+            Self::Resolve => "resolve",
             Self::Connect => "connect",
             Self::Tls => "tls",
             Self::Write => "write",
@@ -89,6 +93,8 @@ pub(crate) struct Tally {
     pub(crate) header_field_bytes: u64,
     /// Results by class; empty where all requests are alike.
     pub(crate) classes: Vec<ClassTally>,
+    /// How the server broke the protocol.
+    pub(crate) violations: Violations,
 }
 
 /// Responses that came in more than one read. Of all others the first byte and the last one were
@@ -133,6 +139,7 @@ impl Tally {
             hashed_bodies: 0,
             header_field_bytes: 0,
             classes: Vec::new(),
+            violations: Violations::default(),
         }
     }
 
@@ -229,6 +236,7 @@ impl Tally {
         add(&mut self.split.service, &other.split.service);
         add(&mut self.split.first_byte, &other.split.first_byte);
         add(&mut self.split.receive, &other.split.receive);
+        self.violations.merge(&other.violations);
         self.hashed_bodies += other.hashed_bodies;
         self.header_field_bytes += other.header_field_bytes;
         for (place, theirs) in other.classes.iter().enumerate() {

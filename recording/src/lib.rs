@@ -48,7 +48,7 @@ pub use histogram::{HistogramError, LatencyHistogram, Log2Histogram};
 pub use host::{Host, Tool};
 pub use load::{
     ConnectionCounts, CpuTime, Failure, FailureClass, Ledger, Load, LoadPhase, LoadPlan, LoadSlice,
-    Timeline, Traffic,
+    Timeline, Traffic, Violation,
 };
 pub use measures::{
     Arrivals, ClassResult, LimitedBy, Limiter, LoadMeasures, LoadShape, Phases, RateStage,

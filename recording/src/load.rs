@@ -52,6 +52,11 @@ pub struct Load {
     pub ended_early: Option<String>,
     /// What the reader has to know.
     pub warnings: Vec<Warning>,
+    /// How the server broke the protocol in the measured window: each kind once, the most frequent
+    /// first. They are as many as failures of class `protocol`, and one more for each connection
+    /// that broke with no request in flight.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub violations: Vec<Violation>,
     /// What the run shows beyond its account; absent in recordings of versions without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measures: Option<Box<LoadMeasures>>,
@@ -84,9 +89,16 @@ pub struct LoadPlan {
     pub warmup_requests: u64,
     /// Requests after which the client closes a connection and opens the next one.
     pub requests_per_connection: Option<u64>,
+    /// Requests by which that number varies from connection to connection, up and down; absent for
+    /// none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requests_jitter: Option<u64>,
     /// Time after which the client closes a connection and opens the next one, ns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connection_lifetime_ns: Option<u64>,
+    /// Whether the name was resolved for every connection, and not once; absent for once.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub resolve_each: bool,
     /// Limit on one request, ns.
     pub timeout_ns: u64,
     /// Method.
@@ -109,6 +121,14 @@ fn one() -> u32 {
 )]
 fn is_one(depth: &u32) -> bool {
     *depth == 1
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde hands out references"
+)]
+fn is_false(flag: &bool) -> bool {
+    !*flag
 }
 
 /// The phases of a run.
@@ -191,8 +211,8 @@ impl Ledger {
 pub struct Failure {
     /// What went wrong.
     pub class: FailureClass,
-    /// Where: `connect`, `tls`, `write`, `first_byte`, `head`, `body`, `protocol` (where the server
-    /// broke it), `check`.
+    /// Where: `resolve`, `connect`, `tls`, `write`, `first_byte`, `head`, `body`, `protocol` (where
+    /// the server broke it), `check`.
     pub phase: String,
     /// How often.
     pub count: u64,
@@ -226,8 +246,22 @@ pub enum FailureClass {
     Timeout,
     /// The TLS handshake or a record failed.
     Tls,
+    /// The name of the server had no address.
+    Unresolved,
     /// Any other error of the operating system.
     Os,
+}
+
+/// One way in which the server broke the protocol.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Violation {
+    /// The rule that it broke, in words.
+    pub what: String,
+    /// What was found the first time: a frame of HTTP/2, or the start of what came, with escapes for
+    /// all that is not printable ASCII.
+    pub found: String,
+    /// How often.
+    pub count: u64,
 }
 
 /// Connections of the measured window.

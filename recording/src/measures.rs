@@ -37,6 +37,11 @@ pub struct LoadMeasures {
     pub header_field_bytes: Option<u64>,
     /// Times at which connecting was put off because of the connection rate.
     pub connects_delayed: u64,
+    /// Bytes, after decryption, that came while the connections of the start were opened, before
+    /// anything was sent: the settings of servers of HTTP/2. Absent in recordings of versions without
+    /// it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub opening_received_bytes: Option<u64>,
     /// The search that this run is the result of.
     pub search: Option<Search>,
 }

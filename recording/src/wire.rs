@@ -135,7 +135,9 @@ mod tests {
                 warmup_ns: 0,
                 warmup_requests: 0,
                 requests_per_connection: None,
+                requests_jitter: None,
                 connection_lifetime_ns: None,
+                resolve_each: false,
                 timeout_ns: 1,
                 method: "GET".into(),
                 headers: Vec::new(),
@@ -164,6 +166,7 @@ mod tests {
             timeline: Timeline::default(),
             ended_early: None,
             warnings: Vec::new(),
+            violations: Vec::new(),
             measures: None,
         };
         for message in [

@@ -312,6 +312,14 @@ pub(crate) struct LoadArgs {
     /// Requests on one connection; then the client closes it and opens the next.
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) requests_per_connection: Option<u64>,
+    /// Vary that number from connection to connection, by so many up and down.
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 0,
+        requires = "requests_per_connection"
+    )]
+    pub(crate) requests_jitter: u64,
     /// Time that a connection lives; then the client closes it, between two requests, and opens the
     /// next.
     #[arg(long, value_name = "TIME", value_parser = duration)]

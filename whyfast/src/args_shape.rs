@@ -84,6 +84,9 @@ pub(crate) struct RequestArgs {
     /// Connect to this host instead of the one of the URL.
     #[arg(long, value_name = "HOST[:PORT]")]
     connect_to: Option<String>,
+    /// Resolve the host for every connection, instead of once before the first one.
+    #[arg(long)]
+    resolve_each: bool,
     /// Local addresses to connect from, in turn.
     #[arg(long, value_name = "ADDRESS", value_delimiter = ',')]
     source: Vec<IpAddr>,
@@ -204,6 +207,7 @@ impl RequestArgs {
         config.hash_every = self.check_every;
         config.unix_socket.clone_from(&self.unix_socket);
         config.connect_to.clone_from(&self.connect_to);
+        config.resolve_each = self.resolve_each;
         config.source_addresses.clone_from(&self.source);
         config.proxy_protocol = self.proxy_protocol.map(|version| match version {
             ProxyArg::V1 => ProxyProtocol::V1,

@@ -75,6 +75,14 @@ pub enum ConfigError {
     /// Barriers wait for nothing in flight, which an open loop never does.
     #[error("barriers go with a plain closed loop, not with a rate")]
     BarriersByRate,
+    /// Connections that might make no request at all.
+    #[error("{requests} requests per connection cannot vary by {jitter}: that has to be less")]
+    Jitter {
+        /// By how many they should vary.
+        jitter: u64,
+        /// Requests per connection; 0 where nothing was asked for.
+        requests: u64,
+    },
     /// Rates for a closed loop, or none for an open one.
     #[error("an open loop needs a rate, and a closed loop has none")]
     Rate,
@@ -89,6 +97,27 @@ pub enum ConfigError {
     ConnectionRate {
         /// What was asked.
         rate: String,
+    },
+    /// A rate at which the connections would never be there.
+    #[error(
+        "{connections} connections at {rate} per second take more than 30 days to open: give a higher rate"
+    )]
+    OpensTooSlowly {
+        /// How many connections are asked for.
+        connections: u32,
+        /// The rate.
+        rate: String,
+    },
+    /// Limits on requests in flight that let none through.
+    #[error("with less than 1 request in flight nothing would be sent")]
+    NoneInFlight,
+    /// More requests than can be counted apart.
+    #[error("{count} requests are too many: at most {max} can be counted apart")]
+    TooManyRequests {
+        /// How many there are.
+        count: usize,
+        /// How many there may be.
+        max: usize,
     },
     /// A Unix socket has no addresses.
     #[error("a Unix socket and {what} exclude each other")]

@@ -10,7 +10,7 @@ use crate::plan::Plan;
 use crate::protocol::{Close, End, Ended, Exchange, Fate, Reading};
 use crate::tally::FailurePhase;
 
-use super::{EndOfInput, Event, ResponseParser};
+use super::{EndOfInput, Event, ProtocolViolation, ResponseParser};
 
 /// A connection that speaks HTTP/1.1.
 #[derive(Debug)]
@@ -25,6 +25,8 @@ pub(crate) struct Http1 {
     /// Status of the final head of the oldest.
     status: u16,
     submitted: u64,
+    /// Requests that the connection is for.
+    requests: u64,
     served: u64,
     body: BodyCheck,
     /// The bytes of what is not completely written, where requests differ.
@@ -43,6 +45,7 @@ impl Http1 {
             parser: ResponseParser::new(),
             status: 0,
             submitted: 0,
+            requests: 0,
             served: 0,
             body: BodyCheck::default(),
             out: Vec::new(),
@@ -61,16 +64,21 @@ impl Http1 {
         self.out_written = 0;
     }
 
+    /// See [`crate::protocol::Protocol::begin`].
+    pub(crate) fn begin_connection(&mut self, requests: u64) {
+        self.requests = requests;
+    }
+
     /// See [`crate::protocol::Protocol::retire`].
-    pub(crate) fn retire(&mut self, plan: &Plan) {
-        self.submitted = plan.requests_per_connection;
+    pub(crate) fn retire(&mut self) {
+        self.requests = self.submitted;
     }
 
     /// Exchanges that may be added.
     #[inline]
     pub(crate) fn room(&self, plan: &Plan) -> u32 {
         let in_flight = u32::try_from(self.flight.len()).unwrap_or(u32::MAX);
-        let left = plan.requests_per_connection - self.submitted;
+        let left = self.requests - self.submitted;
         let left = u32::try_from(left).unwrap_or(u32::MAX);
         plan.depth.saturating_sub(in_flight).min(left)
     }
@@ -135,10 +143,11 @@ impl Http1 {
     #[inline]
     pub(crate) fn receive(&mut self, reading: &mut Reading<'_>, mut input: &[u8]) -> Option<Close> {
         loop {
+            let unread = input;
             let event = match self.parser.next(reading.cache, &mut input) {
                 Ok(Some(event)) => event,
                 Ok(None) => return None,
-                Err(_violation) => return Some(self.violated(reading)),
+                Err(violation) => return Some(self.violated(reading, violation, unread)),
             };
             let traffic = &mut reading.tally.traffic;
             match event {
@@ -165,7 +174,7 @@ impl Http1 {
                     traffic.head_bytes += trailer_bytes;
                     if self.flight.len() == 1 && !input.is_empty() {
                         // The response cannot be told from what follows it.
-                        return Some(self.violated(reading));
+                        return Some(self.violated(reading, ProtocolViolation::Unasked, input));
                     }
                     if let Some(close) = self.complete(reading, reusable) {
                         return Some(close);
@@ -282,7 +291,7 @@ impl Http1 {
         if !reusable || !was_written {
             self.hand_back(reading.plan, reading.ended);
             Some(Close::Announced)
-        } else if self.flight.is_empty() && self.submitted >= reading.plan.requests_per_connection {
+        } else if self.flight.is_empty() && self.submitted >= self.requests {
             Some(Close::Plan)
         } else {
             if let Some(next) = self.flight.front().copied() {
@@ -292,11 +301,21 @@ impl Http1 {
         }
     }
 
-    fn violated(&mut self, reading: &mut Reading<'_>) -> Close {
+    /// The server broke the protocol with what stands at the front of `input`.
+    #[cold]
+    fn violated(
+        &mut self,
+        reading: &mut Reading<'_>,
+        violation: ProtocolViolation,
+        input: &[u8],
+    ) -> Close {
         if self.flight.is_empty() {
             // Servers say 408 before they close an idle connection.
             return Close::Idle;
         }
+        let parser = &self.parser;
+        let found = || parser.evidence(violation, input);
+        reading.tally.violations.add(violation, found);
         self.fail(reading.plan, Fate::VIOLATED, reading.ended);
         Close::Failure
     }

@@ -3,6 +3,7 @@
 use std::mem::MaybeUninit;
 
 use super::{HEAD_BYTES_MAX, ProtocolViolation, split_front, trim};
+use crate::violations::first_line;
 
 /// How the end of a body is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -200,6 +201,15 @@ impl HeadScan {
         self.read = false;
     }
 
+    /// The bytes of the present head, the last ones of which are in `input`.
+    pub(super) fn seen<'a>(&'a self, input: &'a [u8]) -> &'a [u8] {
+        if self.pieces.is_empty() {
+            input
+        } else {
+            &self.pieces
+        }
+    }
+
     /// Takes the next head off the front of `input`.
     #[inline]
     pub(super) fn next<'p, 'i: 'p>(
@@ -270,6 +280,18 @@ impl HeadScan {
     }
 }
 
+/// The lines of a head that say how its body ends, for people.
+pub(super) fn length_lines(head: &[u8]) -> String {
+    let says_length = |line: &&[u8]| {
+        let name = line.split(|&byte| byte == b':').next().unwrap_or_default();
+        name.eq_ignore_ascii_case(b"content-length")
+            || name.eq_ignore_ascii_case(b"transfer-encoding")
+    };
+    let lines = head.split(|&byte| byte == b'\n').filter(says_length);
+    let shown: Vec<String> = lines.take(LENGTH_LINES_MAX).map(first_line).collect();
+    shown.join("; ")
+}
+
 /// Says at once that a peer does not speak HTTP/1, instead of waiting for the end of a head. It also
 /// refuses the empty lines that `httparse` would skip: after a response they are bytes that nobody
 /// asked for.
@@ -316,6 +338,8 @@ fn decimal(digits: &[u8]) -> Result<u64, ProtocolViolation> {
 const START: &[u8] = b"HTTP/1.";
 /// `\n\r\n`: a new byte can complete an end that began two bytes before it.
 const END_BYTES_MAX: usize = 3;
+/// Two that contradict each other are enough to show.
+const LENGTH_LINES_MAX: usize = 3;
 /// Field lines in one head; Node.js allows 2000 by size only, nginx and h2o far fewer.
 const FIELDS_MAX: usize = 256;
 /// Heads larger than this are rare, and comparing them is no longer cheap.

@@ -22,6 +22,8 @@ pub(crate) use head::{Head, HeadCache};
 use chunked::{ChunkDecoder, Piece};
 use head::HeadScan;
 
+use crate::violations::first_line;
+
 /// What the next bytes of a connection mean.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Event<'a> {
@@ -186,6 +188,24 @@ impl ResponseParser {
                 Ok(Some(self.complete(trailer_bytes)))
             }
             State::Finished => Err(ProtocolViolation::Unasked),
+        }
+    }
+
+    /// What shows how the peer broke the protocol: the start of the head, or of what came after it,
+    /// and the lines about the length of the body where those are what is wrong. `input` is what
+    /// [`Self::next`] was asked to read.
+    #[cold]
+    pub(crate) fn evidence(&self, violation: ProtocolViolation, input: &[u8]) -> String {
+        let bytes = match self.state {
+            State::Head => self.scan.seen(input),
+            _ => input,
+        };
+        match violation {
+            ProtocolViolation::ContentLength
+            | ProtocolViolation::ContentLengthRepeated
+            | ProtocolViolation::LengthAndEncoding
+            | ProtocolViolation::TransferEncoding => head::length_lines(bytes),
+            _ => first_line(bytes),
         }
     }
 

@@ -3,7 +3,7 @@
 use crate::protocol::Reading;
 
 use super::frame::{self, FrameHead};
-use super::{CONNECTION_WINDOW, Http2, Violation};
+use super::{CONNECTION_WINDOW, Http2, Malformed, Violation};
 
 /// A DATA frame on its way.
 #[derive(Clone, Copy, Debug)]
@@ -102,8 +102,10 @@ impl Http2 {
         let left = stream
             .content_left
             .map(|left| left.checked_sub(bytes.len() as u64));
-        if is_early || left == Some(None) {
-            self.malformed(reading, id);
+        if is_early {
+            self.malformed(reading, id, Malformed::Order);
+        } else if left == Some(None) {
+            self.malformed(reading, id, Malformed::Length);
         } else {
             stream.content_left = left.flatten();
         }
@@ -123,7 +125,7 @@ impl Http2 {
         };
         if data.ends_stream {
             if stream.status == 0 {
-                return self.malformed(reading, data.stream);
+                return self.malformed(reading, data.stream, Malformed::Order);
             }
             return self.complete(reading, data.stream);
         }

@@ -114,7 +114,15 @@ impl Http2 {
     }
 
     /// The server broke the protocol: it is told so, and the oldest exchange pays for it.
-    pub(super) fn violated(&mut self, reading: &mut Reading<'_>, violation: Violation) -> Close {
+    #[cold]
+    pub(super) fn violated(
+        &mut self,
+        reading: &mut Reading<'_>,
+        violation: Violation,
+        input: &[u8],
+    ) -> Close {
+        let found = || self.evidence(input);
+        reading.tally.violations.add(violation, found);
         if let Some(id) = self.streams.next_after(0) {
             self.end(id, Fate::VIOLATED, reading.ended);
         }

@@ -12,6 +12,14 @@ pub(super) struct FrameHead {
 }
 
 impl FrameHead {
+    /// Before any frame.
+    pub(super) const NONE: Self = Self {
+        length: 0,
+        kind: 0,
+        flags: 0,
+        stream: 0,
+    };
+
     /// Reads the head at the front of `bytes`, if it is there.
     #[inline]
     pub(super) fn read(bytes: &[u8]) -> Option<Self> {

@@ -8,7 +8,7 @@ use crate::tally::FailurePhase;
 use super::frame::{self, FrameHead};
 use super::hpack::Fields;
 use super::peer::FRAME_BYTES_MIN;
-use super::{Http2, Table, Violation};
+use super::{Http2, Malformed, Table, Violation};
 
 /// A header block whose end has not come.
 #[derive(Debug)]
@@ -95,7 +95,8 @@ impl Http2 {
 
     /// What can be said about a frame by its head.
     #[inline]
-    fn check(&self, head: FrameHead) -> Result<(), Violation> {
+    fn check(&mut self, head: FrameHead) -> Result<(), Violation> {
+        self.last_frame = head;
         if !self.is_greeted && (head.kind != frame::SETTINGS || head.has(frame::ACK)) {
             return Err(Violation::Preface);
         }
@@ -214,7 +215,7 @@ impl Http2 {
         };
         let is_head = reading.plan.request_of(&stream.exchange).is_head;
         match (stream.status, fields.status) {
-            _ if fields.is_malformed => self.malformed(reading, id),
+            _ if fields.is_malformed => self.malformed(reading, id, Malformed::Fields),
             // 101 has no meaning in HTTP/2.
             (0, Some(100 | 102..=199)) if !ends_stream => reading.tally.interim += 1,
             (0, Some(status @ 200..)) => {
@@ -228,7 +229,7 @@ impl Http2 {
             }
             // Trailers.
             (200.., None) if ends_stream => self.complete(reading, id),
-            _ => self.malformed(reading, id),
+            _ => self.malformed(reading, id, Malformed::Order),
         }
         Ok(())
     }
@@ -262,8 +263,10 @@ impl Http2 {
     }
 
     /// A response that breaks the protocol, and nothing but itself with it.
-    pub(super) fn malformed(&mut self, reading: &mut Reading<'_>, id: u32) {
+    pub(super) fn malformed(&mut self, reading: &mut Reading<'_>, id: u32, how: Malformed) {
         if self.streams.get(id).is_some() {
+            let frame = self.last_frame;
+            reading.tally.violations.add(how, || frame.describe());
             self.cancel(id, frame::PROTOCOL_ERROR);
             self.end(id, Fate::VIOLATED, reading.ended);
         }
@@ -379,7 +382,7 @@ impl Http2 {
         } else {
             self.check_stream(head.stream)?;
             if !self.widen_stream(head.stream, by, report) {
-                self.malformed(reading, head.stream);
+                self.malformed(reading, head.stream, Malformed::Window);
             }
         }
         self.send_bodies(reading.plan);

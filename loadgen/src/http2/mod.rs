@@ -20,6 +20,7 @@ mod request;
 mod static_table;
 mod streams;
 mod upgrade;
+mod violation;
 
 #[cfg(test)]
 mod tests;
@@ -30,11 +31,13 @@ use crate::plan::Plan;
 use crate::protocol::{Close, Exchange, Reading};
 use crate::tally::FailurePhase;
 
+use frame::FrameHead;
 use hpack::Decoder;
 use peer::Peer;
 pub(crate) use request::Http2Request;
 use streams::{Stream, Streams};
 pub(crate) use upgrade::headers as upgrade_headers;
+use violation::{Malformed, Violation};
 
 /// What is asked of HTTP/2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,31 +59,6 @@ impl Default for Http2Config {
             header_table: 4096,
         }
     }
-}
-
-/// A way in which a server breaks the protocol so that the connection cannot go on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Violation {
-    /// A header block that cannot be read.
-    Compression,
-    /// A frame of the header of one stream inside of another one.
-    Continuation,
-    /// The server did not change to HTTP/2 when it was asked to.
-    Declined,
-    /// More was sent than a window allows, or a window grew too large.
-    FlowControl,
-    /// A frame of a length that it cannot have.
-    FrameSize,
-    /// A frame on a stream that cannot have it.
-    Frame,
-    /// The server asks for more answers than it reads.
-    Flood,
-    /// A header block without end.
-    HeaderSize,
-    /// What came first is not HTTP/2.
-    Preface,
-    /// A setting with a value that it cannot have.
-    Settings,
 }
 
 /// How the fields of requests use the table of the server.
@@ -136,9 +114,13 @@ pub(crate) struct Http2 {
     /// The header block of a request that differs from others.
     scratch: Vec<u8>,
     submitted: u64,
+    /// Requests that the connection is for.
+    requests: u64,
     served: u64,
     /// When the server sent something last, ns.
     received_ns: u64,
+    /// The frame that came last.
+    last_frame: FrameHead,
 }
 
 impl Http2 {
@@ -163,8 +145,10 @@ impl Http2 {
             bodies: Vec::new(),
             scratch: Vec::new(),
             submitted: 0,
+            requests: 0,
             served: 0,
             received_ns: 0,
+            last_frame: FrameHead::NONE,
         }
     }
 
@@ -189,8 +173,9 @@ impl Http2 {
         self.served = 0;
     }
 
-    /// The connection is there: says what a client says first.
-    pub(crate) fn begin(&mut self, plan: &Plan, now_ns: u64) {
+    /// The connection is there, for so many requests: says what a client says first.
+    pub(crate) fn begin(&mut self, plan: &Plan, requests: u64, now_ns: u64) {
+        self.requests = requests;
         self.streams.make_room(plan.depth);
         self.received_ns = now_ns;
         if plan.http == HttpVersion::Http2Upgrade {
@@ -217,14 +202,14 @@ impl Http2 {
         } else {
             1
         };
-        let left = plan.requests_per_connection - self.submitted;
+        let left = self.requests - self.submitted;
         let left = u32::try_from(left).unwrap_or(u32::MAX);
         allowed.saturating_sub(self.streams.count()).min(left)
     }
 
     /// See [`crate::protocol::Protocol::retire`].
-    pub(crate) fn retire(&mut self, plan: &Plan) {
-        self.submitted = plan.requests_per_connection;
+    pub(crate) fn retire(&mut self) {
+        self.requests = self.submitted;
     }
 
     /// Tells the server that nothing more will come, and that all of it was well.
@@ -336,13 +321,13 @@ impl Http2 {
             self.read_upgrade(reading, input)
         };
         if let Err(violation) = result {
-            return Some(self.violated(reading, violation));
+            return Some(self.violated(reading, violation, input));
         }
         if self.streams.count() > 0 {
             None
         } else if self.goaway.is_some() || !self.streams.has_ids() {
             Some(Close::Announced)
-        } else if self.submitted >= reading.plan.requests_per_connection {
+        } else if self.submitted >= self.requests {
             Some(Close::Plan)
         } else {
             None
@@ -416,21 +401,6 @@ impl Stream {
             FailurePhase::Write
         } else {
             FailurePhase::FirstByte
-        }
-    }
-}
-
-impl Violation {
-    /// The code that the server is told (RFC 9113, section 7).
-    fn code(self) -> u32 {
-        match self {
-            Self::Flood | Self::HeaderSize => 11,
-            Self::FlowControl => 3,
-            Self::FrameSize => 6,
-            Self::Compression => 9,
-            Self::Continuation | Self::Declined | Self::Frame | Self::Preface | Self::Settings => {
-                frame::PROTOCOL_ERROR
-            }
         }
     }
 }

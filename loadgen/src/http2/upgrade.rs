@@ -45,7 +45,15 @@ impl Http2 {
         }
         let mut held = std::mem::take(&mut self.partial);
         held.extend_from_slice(input);
-        let mut rest = &held[..];
+        let result = self.read_answer(reading, &held);
+        if result.is_err() && self.stage == Stage::Upgrading {
+            // It shows what the server said instead.
+            self.partial = held;
+        }
+        result
+    }
+
+    fn read_answer(&mut self, reading: &mut Reading<'_>, mut rest: &[u8]) -> Result<(), Violation> {
         while self.stage == Stage::Upgrading {
             let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
             let mut response = httparse::Response::new(&mut fields);

@@ -62,7 +62,7 @@ impl Worker {
             self.slots[index].stage = Stage::Waiting { retry_ns };
             self.set_timer(retry_ns);
         } else {
-            self.dial(index);
+            self.look_up(index);
         }
     }
 
@@ -74,20 +74,21 @@ impl Worker {
             return None;
         }
         let at_ns = self.next_connect_ns.max(self.now_ns);
-        self.next_connect_ns = at_ns + interval_ns;
+        self.next_connect_ns = at_ns.saturating_add(interval_ns);
         let late = at_ns > self.now_ns;
         slot.has_permit = late;
         self.observer.connects_delayed += u64::from(late);
         late.then_some(at_ns)
     }
 
-    fn dial(&mut self, index: usize) {
+    /// Opens a connection to the address whose turn it is.
+    pub(super) fn dial(&mut self, index: usize) {
         let slot = &mut self.slots[index];
         slot.stage = Stage::Connecting;
         slot.since_ns = self.now_ns;
-        let at = (self.address + slot.tried) % self.plan.addresses.len();
+        let at = (self.address + slot.tried) % self.addresses.len();
         let token = u64::from(slot.generation) << 32 | index as u64;
-        let address = &self.plan.addresses[at];
+        let address = &self.addresses[at];
         // Slots begin at different addresses, and go on to the next one with every connection.
         let turn = index.wrapping_add(slot.dialled);
         slot.dialled = slot.dialled.wrapping_add(1);
@@ -130,7 +131,7 @@ impl Worker {
             Some(Ok(count)) => self.tally.traffic.sent_bytes += count as u64,
             None => {}
         }
-        self.address = (self.address + slot.tried) % self.plan.addresses.len();
+        self.address = (self.address + slot.tried) % self.addresses.len();
         slot.tried = 0;
         self.tally.connections.established += 1;
         let took_ns = self.now_ns - slot.since_ns;
@@ -142,7 +143,7 @@ impl Worker {
     pub(super) fn connect_failed(&mut self, index: usize, errno: Errno) {
         let slot = &mut self.slots[index];
         slot.tried += 1;
-        if slot.tried < self.plan.addresses.len() {
+        if slot.tried < self.addresses.len() {
             slot.close();
             self.now_ns = clock::now_ns();
             self.dial(index);
@@ -213,12 +214,19 @@ impl Worker {
     }
 
     fn outage_text(&self, failure: &OpenFailure) -> String {
-        let address = &self.plan.addresses[self.address];
+        let address = &self.addresses[self.address];
         let seconds = (self.now_ns - self.outage.since_ns) as f64 / 1e9;
         let failures = self.outage.failures;
-        format!(
-            "connecting to {address} failed {failures} times in a row over {seconds:.1} s: {failure}"
-        )
+        match failure {
+            OpenFailure::Resolve(why) => {
+                format!(
+                    "the name was not resolved {failures} times in a row over {seconds:.1} s: {why}"
+                )
+            }
+            OpenFailure::Connect(_) | OpenFailure::Handshake(_) => format!(
+                "connecting to {address} failed {failures} times in a row over {seconds:.1} s: {failure}"
+            ),
+        }
     }
 }
 

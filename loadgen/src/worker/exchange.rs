@@ -65,7 +65,7 @@ impl Worker {
             }
             Stage::Securing => self.flush(index),
             Stage::Greeting => self.greet(index),
-            Stage::Connecting => {}
+            Stage::Resolving | Stage::Connecting => {}
         }
     }
 

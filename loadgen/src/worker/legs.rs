@@ -41,6 +41,7 @@ impl Worker {
         self.tally.connections.asked = u32::try_from(self.slots.len()).unwrap_or(u32::MAX);
         self.tally.connections.open_at_start = open as u64;
         if self.bins.is_none() {
+            self.opening_received_bytes = before.clear.received_bytes;
             self.bins = Some(Bins::new(leg.starts_ns));
         }
         self.leg = Some(RunningLeg {

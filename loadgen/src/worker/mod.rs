@@ -5,8 +5,8 @@
 //! fill the buffer has drained the socket, and writability is only waited for when a write blocks.
 //! Nothing is allocated per request and nothing is shared with other threads.
 //!
-//! This file owns the loop, phases and time; `connecting` owns the life of connections, `exchange`
-//! requests and responses.
+//! This file owns the loop, phases and time; `connecting` owns the life of connections, `resolving` and
+//! `securing` what comes before and after a socket is connected, `exchange` requests and responses.
 
 mod connecting;
 mod counting;
@@ -14,6 +14,7 @@ mod exchange;
 mod legs;
 mod pacing;
 mod pauses;
+mod resolving;
 mod securing;
 mod slot;
 mod socket;
@@ -37,7 +38,9 @@ use crate::observed::Observer;
 use crate::orders::{Drained, Leg, Mailbox, Notice, Order};
 use crate::plan::Plan;
 use crate::protocol::{Close, Ended, Fate};
+use crate::resolver::Resolver;
 use crate::tally::{FailurePhase, Tally};
+use crate::target::Address;
 use crate::timeline::Bins;
 use crate::tls::{Connector, TlsTally};
 use legs::RunningLeg;
@@ -48,6 +51,8 @@ use slot::{Slot, Stage};
 /// A client thread.
 pub(crate) struct Worker {
     plan: Arc<Plan>,
+    /// Its number among the threads of the run.
+    thread: u32,
     mailbox: Arc<Mailbox>,
     notices: Sender<Notice>,
     epoll: OwnedFd,
@@ -64,6 +69,8 @@ pub(crate) struct Worker {
     leg: Option<RunningLeg>,
     next_legs: VecDeque<Leg>,
     bins: Option<Bins>,
+    /// Bytes in clear that came before the first leg.
+    opening_received_bytes: u64,
     in_flight: u32,
     /// The last reading of the clock.
     now_ns: u64,
@@ -80,8 +87,12 @@ pub(crate) struct Worker {
     /// Connections of the start whose first attempt is not over.
     opening: usize,
     open_failure: Option<OpenFailure>,
+    /// Where connections go, as far as is known now.
+    addresses: Arc<[Address]>,
     /// Index of the address that answered last.
     address: usize,
+    /// Resolves the name for every connection; none where that was done once.
+    resolver: Option<Resolver>,
     outage: connecting::Outage,
     /// Whether slots without a request should look for one.
     pump: bool,
@@ -101,6 +112,8 @@ pub(crate) struct Worker {
 #[derive(Debug)]
 pub(crate) struct Left {
     pub(crate) bins: Option<Bins>,
+    /// Bytes in clear that came before the first leg.
+    pub(crate) opening_received_bytes: u64,
     pub(crate) tls: TlsTally,
 }
 
@@ -129,12 +142,20 @@ impl Worker {
             .tls
             .as_ref()
             .map(|settings| Connector::new(settings, connections as usize));
+        let resolver = plan
+            .name
+            .clone()
+            .map(|name| Resolver::start(name, Arc::clone(&mailbox)))
+            .transpose()?;
         Ok(Self {
             connect_interval_ns: plan.connect_interval_ns(),
             slots: (0..connections).map(|_| Slot::new(&plan)).collect(),
             tls: TlsTally::new(plan.timeout_ns, plan.early_data),
             connector,
+            addresses: Arc::clone(&plan.addresses),
+            resolver,
             plan,
+            thread,
             mailbox,
             notices,
             epoll,
@@ -146,6 +167,7 @@ impl Worker {
             leg: None,
             next_legs: VecDeque::new(),
             bins: None,
+            opening_received_bytes: 0,
             in_flight: 0,
             now_ns: clock::now_ns(),
             next_boundary_ns: u64::MAX,
@@ -209,6 +231,7 @@ impl Worker {
         self.take_leave_of_all();
         Ok(Left {
             bins: self.bins,
+            opening_received_bytes: self.opening_received_bytes,
             tls: self.tls,
         })
     }
@@ -262,6 +285,7 @@ impl Worker {
             match order {
                 Order::Run(leg) if self.leg.is_none() => self.begin_leg(leg),
                 Order::Run(leg) => self.next_legs.push_back(leg),
+                Order::Connect(answer) => self.resolved(answer),
                 Order::Halt => {
                     self.next_legs.clear();
                     self.end_leg(self.now_ns);
@@ -286,9 +310,12 @@ impl Worker {
                 Stage::Waiting { retry_ns } if retry_ns > self.now_ns => self.set_timer(retry_ns),
                 Stage::Waiting { .. } if slot.has_permit => self.connect(index),
                 Stage::Waiting { .. } => self.refill(index),
-                Stage::Connecting if slot.since_ns + timeout_ns > self.now_ns => {
+                Stage::Connecting | Stage::Resolving
+                    if slot.since_ns + timeout_ns > self.now_ns =>
+                {
                     self.set_timer(slot.since_ns + timeout_ns);
                 }
+                Stage::Resolving => self.resolve_timed_out(index),
                 Stage::Securing | Stage::Greeting
                     if slot.connected_ns + timeout_ns > self.now_ns =>
                 {
@@ -314,7 +341,7 @@ impl Worker {
         if ends_ns > self.now_ns {
             self.next_timer_ns = self.next_timer_ns.min(ends_ns);
         } else {
-            slot.protocol.retire(&self.plan);
+            slot.protocol.retire();
             if slot.protocol.oldest_ns().is_none() {
                 return self.close(index, Close::Plan);
             }

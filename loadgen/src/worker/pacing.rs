@@ -260,7 +260,7 @@ impl Worker {
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
-    reason = "figures are at most 1e9, and the quotient is smaller than the figure"
+    reason = "figures are at most 1e7, and the quotient is smaller than the figure"
 )]
 fn share(figure: f64, (thread, threads): (u32, u32)) -> u32 {
     let whole = figure as u64;

@@ -33,6 +33,7 @@ impl Worker {
     /// Where the session takes it, what waits for the connection goes with the first bytes of the
     /// handshake. It stays in the queue until that has ended well.
     fn send_early(&mut self, index: usize) {
+        let requests = self.requests_of_connection(index);
         let slot = &mut self.slots[index];
         let Some(transport) = &mut slot.transport else {
             return;
@@ -47,7 +48,7 @@ impl Worker {
         if exchange.started_ns == 0 {
             exchange.started_ns = self.now_ns;
         }
-        slot.protocol.begin(&self.plan, self.now_ns);
+        slot.protocol.begin(&self.plan, requests, self.now_ns);
         slot.protocol.submit(&self.plan, *exchange);
         let taken = transport.send_early_data(slot.protocol.unsent(&self.plan));
         if taken == 0 {
@@ -108,11 +109,12 @@ impl Worker {
     /// A connection is there. Before the first request of a run the server has to show that it
     /// speaks the protocol; later ones do not wait for that.
     fn open(&mut self, index: usize) {
+        let requests = self.requests_of_connection(index);
         let slot = &mut self.slots[index];
         if std::mem::take(&mut slot.is_early) {
             slot.queue.pop_front();
         } else {
-            slot.protocol.begin(&self.plan, self.now_ns);
+            slot.protocol.begin(&self.plan, requests, self.now_ns);
         }
         if self.opening > 0 && slot.protocol.awaits_greeting(&self.plan) {
             slot.stage = Stage::Greeting;
@@ -120,6 +122,12 @@ impl Worker {
         } else {
             self.opened_well(index);
         }
+    }
+
+    /// So many requests are made on the present connection of a slot.
+    fn requests_of_connection(&self, index: usize) -> u64 {
+        let number = (index as u64) << 32 | self.slots[index].dialled as u64;
+        self.plan.requests_of_connection(self.thread, number)
     }
 
     /// The server may have said what was waited for.

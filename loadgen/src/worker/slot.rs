@@ -18,6 +18,8 @@ pub(super) enum Stage {
         /// When it may be opened, ns.
         retry_ns: u64,
     },
+    /// There is none, and its address is being asked for.
+    Resolving,
     /// It is being opened.
     Connecting,
     /// It is connected, and the handshake of TLS is under way.

@@ -189,6 +189,38 @@ fn requests_per_connection_are_exact() {
     assert_eq!((server.accepts(), server.stop()), (10, vec![10; 10]));
 }
 
+/// Where that number varies, each connection keeps to one within the limits, not all to the same, and
+/// with the same seed to the same ones.
+#[test]
+fn requests_per_connection_vary() {
+    let of_connections = |seed| {
+        let server = Server::start(|exchange| {
+            exchange.send(OK);
+            Then::Keep
+        });
+        let mut config = by_count(&server, 200, 1);
+        config.requests_per_connection = Some(10);
+        config.requests_jitter = 4;
+        config.shape.seed = seed;
+        let load = run_checked(&config);
+        assert_eq!((load.ledger.ok, failures(&load)), (200, vec![]));
+        assert_eq!(load.plan.requests_jitter, Some(4));
+        let closed = &load.connections;
+        assert_eq!((closed.closed_idle, closed.closed_by_failure), (0, 0));
+        // In no order: the threads of the server end when they are let.
+        let mut counts = server.stop();
+        counts.sort_unstable();
+        // Only the last connection may have had less to do.
+        let beyond = counts.iter().filter(|count| !(6..=14).contains(*count));
+        assert!(beyond.count() <= 1, "{counts:?}");
+        assert!(counts.last().is_some_and(|most| *most <= 14), "{counts:?}");
+        assert!(counts[1] < counts[counts.len() - 1], "{counts:?}");
+        counts
+    };
+    assert_eq!(of_connections(7), of_connections(7));
+    assert_ne!(of_connections(7), of_connections(8));
+}
+
 /// Connections end when they have lived as long as they may, with nothing in flight on them.
 #[test]
 fn connections_live_as_long_as_asked() {

@@ -1,15 +1,13 @@
 //! Servers that refuse, hang, stall and die.
 
 use std::net::TcpListener;
-use std::sync::Mutex;
-use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use loadgen::{Config, Control, LoadError, Stop, run};
 use recording::{FailureClass, LoadSlice, exit_code};
 
 use crate::server::{OK, Server, Then};
-use crate::{by_count, check_account, failures, run_checked, run_refused};
+use crate::{by_count, check_account, failures, gate, run_checked, run_refused};
 
 /// A server that reads and never answers.
 fn hangs() -> Server {
@@ -215,11 +213,6 @@ fn outage_ends_the_run_early() {
     assert!(load.ledger.ok > 0);
     // It was not hammered.
     assert!(load.ledger.failed_total() < 200, "{:?}", load.ledger);
-}
-
-fn gate() -> (Mutex<Sender<()>>, Mutex<Receiver<()>>) {
-    let (sender, receiver) = channel();
-    (Mutex::new(sender), Mutex::new(receiver))
 }
 
 /// Ends the server once something was measured.

@@ -3,7 +3,7 @@
 use recording::FailureClass;
 
 use crate::server::{OK, Server, Then};
-use crate::{by_count, failures, run_checked};
+use crate::{by_count, failures, run_checked, violations};
 
 /// A server that gives the same bytes to every request.
 fn always(bytes: &'static [u8], then: Then) -> Server {
@@ -121,16 +121,22 @@ fn trickled_chunks_are_read() {
     assert_eq!(server.accepts(), 2);
 }
 
-/// Ambiguous lengths are refused and the connection is given up.
+/// Ambiguous lengths are refused, the connection is given up, and what was ambiguous is shown.
 #[test]
 fn ambiguous_lengths_are_refused() {
-    for fields in [
-        "Content-Length: 2\r\nContent-Length: 2",
-        "Content-Length: 2\r\nContent-Length: 3",
-        "Content-Length: 2\r\nTransfer-Encoding: chunked",
-        "Content-Length: +2",
-        "Content-Length: -2",
-        "Content-Length: 2, 2",
+    let repeated = "content-length is repeated";
+    let both = "content-length and transfer-encoding in one response";
+    let number = "content-length is not a number";
+    let encoding = "transfer-encoding cannot be understood";
+    for (fields, what) in [
+        ("Content-Length: 2\r\nContent-Length: 2", repeated),
+        ("Content-Length: 2\r\nX: y\r\ncontent-length: 3", repeated),
+        ("Content-Length: 2\r\nTransfer-Encoding: chunked", both),
+        ("Content-Length: +2", number),
+        ("Content-Length: -2", number),
+        ("Content-Length: 2, 2", number),
+        ("Content-Length: 99999999999999999999", number),
+        ("Transfer-Encoding: chunked, chunked", encoding),
     ] {
         let server = Server::start(move |exchange| {
             exchange.send(format!("HTTP/1.1 200 OK\r\n{fields}\r\n\r\nok").as_bytes());
@@ -142,11 +148,63 @@ fn ambiguous_lengths_are_refused() {
             [(FailureClass::Protocol, "protocol", 3)],
             "{fields}"
         );
+        let found = fields.replace("\r\nX: y", "").replace("\r\n", "; ");
+        assert_eq!(violations(&load), [(what, found.as_str(), 3)]);
         assert_eq!(
             (load.connections.closed_by_failure, server.accepts()),
             (3, 3)
         );
         assert_eq!(server.stop(), [1, 1, 1]);
+    }
+}
+
+/// Each other way to break the protocol is named, with what was found: also where the head comes in
+/// pieces, and without a byte that a terminal would act on.
+#[test]
+fn violations_are_named() {
+    let huge = format!("HTTP/1.1 200 OK\r\nX: {}\r\n\r\n", "y".repeat(70_000));
+    let chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+    for (answer, what, found) in [
+        (
+            "\x1b[2J\r\n".to_owned(),
+            "malformed response head: invalid HTTP version",
+            "\\x1b[2J",
+        ),
+        (
+            "HTTP/1.1 099 Low\r\n\r\n".to_owned(),
+            "status code is below 100",
+            "HTTP/1.1 099 Low",
+        ),
+        (
+            "HTTP/1.1 101 Switching Protocols\r\n\r\n".to_owned(),
+            "the server switched protocols without being asked to",
+            "HTTP/1.1 101 Switching Protocols",
+        ),
+        (
+            "HTTP/1.1 200 OK\r\nBad name: x\r\n\r\n".to_owned(),
+            "malformed response head: invalid header name",
+            "HTTP/1.1 200 OK",
+        ),
+        (
+            huge,
+            "response head is larger than 65536 bytes",
+            "HTTP/1.1 200 OK",
+        ),
+        (format!("{chunked}zz\r\n"), "malformed chunk framing", "zz"),
+        (
+            "HTTP/1.1 204 No Content\r\n\r\nbody".to_owned(),
+            "bytes after the end of the response",
+            "body",
+        ),
+    ] {
+        let sent = answer.clone();
+        let server = Server::start(move |exchange| {
+            exchange.send(sent.as_bytes());
+            Then::Keep
+        });
+        let load = run_checked(&by_count(&server, 2, 1));
+        assert_eq!(failures(&load), [(FailureClass::Protocol, "protocol", 2)]);
+        assert_eq!(violations(&load), [(what, found, 2)]);
     }
 }
 

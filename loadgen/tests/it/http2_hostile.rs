@@ -11,9 +11,9 @@ use recording::{Failure, FailureClass, Load};
 use crate::http2::http2;
 use crate::peer2::{
     CONTINUATION, DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, PING, Peer, RST_STREAM, SETTINGS,
-    Scripted, WINDOW_UPDATE, frame,
+    Scripted, frame,
 };
-use crate::{failures, run_checked, run_refused};
+use crate::{failures, run_checked, run_refused, violations};
 
 /// Three requests are answered on each connection, then the server says goodbye, and closes or not.
 fn says_goodbye(closes: bool) -> Scripted {
@@ -173,103 +173,6 @@ fn everything_that_may_come() {
         (4, 20, 12)
     );
     assert_eq!(load.statuses.iter().collect::<Vec<_>>(), [(&200, &4)]);
-}
-
-/// Each way to break the protocol fails requests as such, and ends.
-#[test]
-fn violations_are_failures() {
-    let long = frame(0xfa, 0, 0, &vec![0; 16_385]);
-    let endless = [
-        frame(HEADERS, 0, 1, b"\x88"),
-        frame(CONTINUATION, 0, 1, b"").repeat(100),
-    ]
-    .concat();
-    let block = frame(CONTINUATION, 0, 1, &vec![0; 16_000]);
-    let huge = [frame(HEADERS, 0, 1, b"\x88"), block.repeat(6)].concat();
-    let connection: Vec<Vec<u8>> = vec![
-        frame(DATA, 0, 3, b"idle stream"),
-        frame(DATA, 0, 0, b"no stream"),
-        frame(HEADERS, END_HEADERS, 2, b"\x88"),
-        frame(HEADERS, END_HEADERS, 1, b"\x80"),
-        frame(HEADERS, END_HEADERS | 0x8, 1, b"\xff\x88"),
-        frame(5, END_HEADERS, 1, b"\0\0\0\x02\x88"),
-        frame(SETTINGS, 0, 0, b"12345"),
-        frame(SETTINGS, 0, 1, b""),
-        frame(SETTINGS, 1, 0, b"123456"),
-        frame(SETTINGS, 0, 0, &[0, 4, 0xff, 0xff, 0xff, 0xff]),
-        frame(SETTINGS, 0, 0, &[0, 5, 0, 0, 0, 1]),
-        frame(SETTINGS, 0, 0, &[0, 2, 0, 0, 0, 1]),
-        frame(WINDOW_UPDATE, 0, 0, &[0; 4]),
-        frame(WINDOW_UPDATE, 0, 0, &[0x7f, 0xff, 0xff, 0xff]),
-        frame(WINDOW_UPDATE, 0, 9, &[0, 0, 0, 1]),
-        frame(WINDOW_UPDATE, 0, 0, b"123"),
-        frame(RST_STREAM, 0, 0, &[0; 4]),
-        frame(RST_STREAM, 0, 1, &[0; 3]),
-        frame(PING, 0, 0, b"short"),
-        frame(PING, 0, 1, b"01234567"),
-        frame(GOAWAY, 0, 0, b"123"),
-        frame(CONTINUATION, END_HEADERS, 1, b"\x88"),
-        [
-            frame(HEADERS, 0, 1, b"\x88"),
-            frame(PING, 0, 0, b"01234567"),
-        ]
-        .concat(),
-        frame(DATA, 0x8, 1, b""),
-        frame(DATA, 0x8, 1, b"\xff123"),
-        b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec(),
-        long,
-        endless,
-        huge,
-    ];
-    let stream: Vec<Vec<u8>> = vec![
-        frame(HEADERS, END_HEADERS | END_STREAM, 1, b"\x08\x03103"),
-        frame(HEADERS, END_HEADERS, 1, b"\x08\x03101"),
-        frame(HEADERS, END_HEADERS | END_STREAM, 1, b"\x00\x01a\x01b"),
-        frame(HEADERS, END_HEADERS | END_STREAM, 1, b"\x88\x88"),
-        frame(DATA, END_STREAM, 1, b"no head"),
-        frame(DATA, END_STREAM, 1, b""),
-        frame(WINDOW_UPDATE, 0, 1, &[0; 4]),
-        [
-            frame(HEADERS, END_HEADERS, 1, b"\x88\x0f\x0d\x011"),
-            frame(DATA, 0, 1, b"12"),
-        ]
-        .concat(),
-        [
-            frame(HEADERS, END_HEADERS, 1, b"\x88"),
-            frame(HEADERS, END_HEADERS, 1, b"\x00\x01a\x01b"),
-        ]
-        .concat(),
-        [
-            frame(HEADERS, END_HEADERS, 1, b"\x88"),
-            frame(HEADERS, END_HEADERS | END_STREAM, 1, b"\x88"),
-        ]
-        .concat(),
-    ];
-    for bytes in connection.iter().chain(&stream) {
-        check_violation(bytes);
-    }
-}
-
-/// A server that answers its first request with `bytes` and reads on.
-fn check_violation(bytes: &[u8]) {
-    let bytes = bytes.to_vec();
-    let shown = format!("{bytes:02x?}");
-    let server = Scripted::start(move |stream, _| {
-        let Some(mut peer) = Peer::greet(stream, &[]) else {
-            return;
-        };
-        if peer.request().is_some() {
-            peer.raw(&bytes);
-            peer.drain();
-        }
-    });
-    let load = run_checked(&http2(server.url(), 1, 1, 1));
-    let shown = &shown[..shown.len().min(200)];
-    assert_eq!(
-        failures(&load),
-        [(FailureClass::Protocol, "protocol", 1)],
-        "{shown}"
-    );
 }
 
 /// A body that ends before its length is short, whatever its status was.
@@ -467,6 +370,8 @@ fn declined_upgrades_are_failures() {
         let _gone = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
     });
     let load = run_checked(&upgrade(server.url(), 2));
+    let declined = "the server declined the upgrade to HTTP/2";
+    assert_eq!(violations(&load), [(declined, "HTTP/1.1 200 OK", 2)]);
     assert_eq!(failures(&load), [(FailureClass::Protocol, "protocol", 2)]);
 }
 

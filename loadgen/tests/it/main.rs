@@ -10,15 +10,20 @@ mod fetching;
 mod framing;
 mod http2;
 mod http2_hostile;
+mod http2_violations;
 mod peer2;
 mod phases;
 mod pipelining;
+mod real;
 mod real_servers;
 mod requests;
 mod server;
 mod shapes;
 mod tls;
 mod tls_early;
+
+use std::sync::Mutex;
+use std::sync::mpsc::{Receiver, Sender, channel};
 
 use loadgen::{Config, LoadError, Stop, run};
 use recording::{FailureClass, Load};
@@ -65,11 +70,25 @@ fn check_account(load: &Load) {
     assert!(!load.url.contains("secret=value"), "{}", load.url);
 }
 
+/// What one thread of a server opens, and another one waits for.
+fn gate() -> (Mutex<Sender<()>>, Mutex<Receiver<()>>) {
+    let (sender, receiver) = channel();
+    (Mutex::new(sender), Mutex::new(receiver))
+}
+
 /// The failures as class, phase and count.
 fn failures(load: &Load) -> Vec<(FailureClass, &str, u64)> {
     let failed = load.ledger.failed.iter();
     failed
         .map(|failure| (failure.class, failure.phase.as_str(), failure.count))
+        .collect()
+}
+
+/// How the server broke the protocol: what, what was found first, and how often.
+fn violations(load: &Load) -> Vec<(&str, &str, u64)> {
+    let kinds = load.violations.iter();
+    kinds
+        .map(|kind| (kind.what.as_str(), kind.found.as_str(), kind.count))
         .collect()
 }
 

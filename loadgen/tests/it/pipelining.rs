@@ -1,5 +1,7 @@
 //! Several requests in flight on one connection of HTTP/1.1.
 
+use std::time::Duration;
+
 use recording::FailureClass;
 
 use crate::server::{OK, Server, Then};
@@ -47,6 +49,25 @@ fn requests_behind_a_close_are_sent_again() {
         (12, 4)
     );
     assert!(load.ledger.replayed > 0);
+}
+
+/// The latency of what is sent again begins when it was sent first.
+#[test]
+fn waiting_behind_a_close_is_latency() {
+    let server = Server::start(|exchange| {
+        if exchange.total == 1 {
+            // sleeps: the time that requests wait behind a reply is what is measured
+            std::thread::sleep(Duration::from_millis(30));
+            exchange.send(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok");
+            return Then::Close;
+        }
+        exchange.send(OK);
+        Then::Keep
+    });
+    let load = run_checked(&pipelined(&server, 4, 1, 4));
+    assert_eq!((load.ledger.ok, load.ledger.replayed), (4, 3));
+    // Histograms round down by a thousandth.
+    assert!(load.latency.unwrap().min_ns >= 29_900_000);
 }
 
 /// A silent close between replies is no failure, and nothing is lost or doubled.
@@ -124,7 +145,7 @@ fn surplus_responses_are_violations() {
 fn latencies_are_of_requests() {
     let server = Server::start(|exchange| {
         // sleeps: the time that the server takes is what is measured
-        std::thread::sleep(std::time::Duration::from_millis(5));
+        std::thread::sleep(Duration::from_millis(5));
         exchange.send(OK);
         Then::Keep
     });

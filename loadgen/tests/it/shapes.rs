@@ -1,14 +1,15 @@
 //! Loads that are more than a closed loop: rates, think time, stages, and what is said of them.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use loadgen::{Config, Limit, Stage, Stop, Think, Warmup, find_max};
-use recording::{Arrivals, LimitedBy, Load, LoadMeasures};
+use loadgen::{Config, Control, Limit, Stage, Stop, StopHandle, Think, Warmup, find_max, run};
+use recording::{Arrivals, LimitedBy, Load, LoadMeasures, LoadSlice};
 
 use crate::server::{OK, Server, Then};
-use crate::{by_count, failures, run_checked};
+use crate::{by_count, check_account, failures, gate, run_checked};
 
 fn quick() -> Server {
     Server::start(|exchange| {
@@ -116,31 +117,35 @@ fn catch_up_is_bounded() {
     assert!(lag.max_ns <= 20_100_000, "{lag:?}");
 }
 
-/// A rate that is not reached is said to be, with the share and the reason.
+/// A rate that is not reached is said to be, with the share and the reason. (Which reason it is
+/// depends on what else the machine does, and is checked where it is found.)
 #[test]
 fn missed_rate_is_said() {
     let server = slow(Duration::from_millis(100));
     let config = at_rate(&server, "100", millis(1000), 1);
     let load = run_checked(&config);
     let measures = measures(&load);
-    let share = measures.schedule.as_ref().unwrap().share();
-    assert!(share < 0.2, "{share}");
-    assert_eq!(measures.limiter.who, LimitedBy::Connections);
+    let schedule = measures.schedule.as_ref().unwrap();
+    // One connection can have ten replies of 100 ms in a second, and one more under way.
+    assert_eq!(schedule.due, 100);
+    assert!((1..=11).contains(&load.ledger.sent), "{:?}", load.ledger);
+    assert_eq!(schedule.dropped, 100 - load.ledger.sent);
+    let share = load.ledger.sent as f64 / 100.0;
+    assert!((schedule.share() - share).abs() < 1e-9, "{schedule:?}");
+    assert_ne!(measures.limiter.who, LimitedBy::Rate);
     let warning = load
         .warnings
         .iter()
         .find(|warning| warning.code == "rate_not_reached")
         .unwrap();
-    assert!(
-        warning.text.contains("of the asked rate"),
-        "{}",
-        warning.text
+    let wanted = format!(
+        "achieved {:.1} % of the asked rate ({:.1} of 100.0 requests/s, {} of 100 due ones never sent): {}",
+        share * 100.0,
+        load.ledger.sent as f64,
+        schedule.dropped,
+        measures.limiter.why
     );
-    assert!(
-        warning.text.contains("more connections"),
-        "{}",
-        warning.text
-    );
+    assert_eq!(warning.text, wanted);
 }
 
 /// Steps and ramps send what lies under them.
@@ -165,7 +170,13 @@ fn warmup_at_a_rate() {
     let load = run_checked(&config);
     let schedule = measures(&load).schedule.as_ref().unwrap();
     assert_eq!(schedule.due, 100);
-    assert!(server.requests() > load.ledger.sent);
+    // By count it is sent whole, however busy the machine is.
+    let before = server.requests();
+    config.warmup = Warmup::Requests(50);
+    let load = run_checked(&config);
+    let schedule = measures(&load).schedule.as_ref().unwrap();
+    assert_eq!(schedule.due, 100);
+    assert!(server.requests() - before >= 50 + load.ledger.ok);
 }
 
 /// In a closed loop with think time each connection sends only as often as it allows.
@@ -253,19 +264,48 @@ fn connections_are_opened_at_a_rate() {
     assert!(load.window.length_ns() >= 80_000_000);
 }
 
-/// A paced load opens a connection again that an idle server has closed: as many are alive as asked.
+/// Ends a run when a server has taken so many connections.
+struct Accepted<'a> {
+    server: &'a Server,
+    connections: u64,
+    stop: Option<StopHandle>,
+}
+
+impl Control for Accepted<'_> {
+    fn started(&mut self, stop: StopHandle) {
+        self.stop = Some(stop);
+    }
+
+    fn slice(&mut self, _slice: &LoadSlice) {
+        if self.server.accepts() >= self.connections {
+            self.stop.as_ref().unwrap().stop("all are there");
+        }
+    }
+}
+
+/// A paced load opens a connection again that an idle server has closed, long before a request is
+/// due: as many are alive as asked.
 #[test]
 fn idle_connections_are_kept_alive() {
     let server = Server::start(|exchange| {
         exchange.send(OK);
         Then::Close
     });
-    let mut config = at_rate(&server, "100", millis(500), 2);
-    config.timeout = Duration::from_secs(5);
-    let load = run_checked(&config);
-    assert_eq!((failures(&load), load.ledger.sent), (vec![], 50));
+    // One request at once, and the next one in a thousand seconds.
+    let mut config = at_rate(&server, "0.001", Stop::Duration(Duration::from_mins(1)), 2);
+    config.slice_interval = Some(Duration::from_millis(10));
+    let mut control = Accepted {
+        server: &server,
+        connections: 3,
+        stop: None,
+    };
+    let load = run(&config, &mut control).unwrap();
+    check_account(&load);
+    assert_eq!(load.ended_early.as_deref(), Some("all are there"));
+    assert_eq!((load.ledger.ok, failures(&load)), (1, vec![]));
+    assert_eq!((server.requests(), server.accepts()), (1, 3));
     let live = measures(&load).live_connections.unwrap();
-    assert!(live > 0.5 && live < 2.01, "{live}");
+    assert!(live > 1.0 && live < 2.01, "{live}");
 }
 
 /// In a closed loop the server's silent closes do not shrink the load either.
@@ -318,31 +358,50 @@ fn drain_ends_by_timeout() {
 /// connect, those before the window included.
 #[test]
 fn phases_are_complete() {
-    let server = Server::start(|exchange| {
-        if exchange.total.is_multiple_of(2) {
-            exchange.send(b"HTTP/1.1 204 No Content\r\n\r\n");
-        } else {
-            exchange.send(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n");
-            // sleeps: the body comes later than the head
-            std::thread::sleep(Duration::from_millis(5));
-            exchange.send(b"ok");
+    let (head_sent, others_may_go) = gate();
+    let (others_came, body_may_go) = gate();
+    let pass = |gate: &Mutex<Receiver<()>>| gate.lock().unwrap().recv().unwrap();
+    let open = |gate: &Mutex<Sender<()>>| gate.lock().unwrap().send(()).unwrap();
+    let server = Server::start(move |exchange| {
+        match exchange.total {
+            1 => {
+                exchange.send(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n");
+                open(&head_sent);
+                // Meanwhile the client has sent all others on its other connection, one by one, and
+                // each time that it waited for one it has read what was there.
+                pass(&body_may_go);
+                exchange.send(b"ok");
+                return Then::Keep;
+            }
+            2 => pass(&others_may_go),
+            20 => open(&others_came),
+            _ => {}
         }
+        exchange.send(b"HTTP/1.1 204 No Content\r\n\r\n");
         Then::Keep
     });
     let load = run_checked(&by_count(&server, 20, 2));
+    let latency = load.latency.as_ref().unwrap().to_hdr().unwrap();
     let phases = &measures(&load).phases;
-    let first_byte = phases.first_byte.as_ref().unwrap();
+    let first_byte = phases.first_byte.as_ref().unwrap().to_hdr().unwrap();
     let receive = phases.receive.as_ref().unwrap().to_hdr().unwrap();
-    assert_eq!((first_byte.count, receive.len()), (20, 20));
-    assert_eq!(receive.value_at_quantile(0.4), 0);
-    assert!(receive.value_at_quantile(0.6) > 4_900_000);
-    assert!(first_byte.max_ns < load.latency.as_ref().unwrap().max_ns);
+    assert_eq!((first_byte.len(), receive.len()), (20, 20));
+    // Only the body of the first response came later than its head.
+    assert_eq!(receive.count_between(0, 0), 19);
+    assert!(receive.max() > 0);
+    // Both parts of each request are the whole of it, as far as histograms are exact.
+    let parts_ns = (first_byte.mean() + receive.mean()) * 20.0;
+    let whole_ns = latency.mean() * 20.0;
+    assert!(
+        (parts_ns / whole_ns - 1.0).abs() < 0.01,
+        "{parts_ns} {whole_ns}"
+    );
     assert_eq!(phases.connect.as_ref().unwrap().count, 2);
     assert_eq!(phases.connection_first_byte.as_ref().unwrap().count, 2);
     assert_eq!(phases.connection_life.as_ref().unwrap().count, 2);
     assert_eq!((&phases.tls, &phases.service), (&None, &None));
-    // "Content-Length" and "2", half of the time.
-    assert_eq!(measures(&load).header_field_bytes, Some(10 * 15));
+    // "Content-Length" and "2", once.
+    assert_eq!(measures(&load).header_field_bytes, Some(15));
 }
 
 /// The search ends at a rate that keeps the limit, below one that does not.

@@ -8,11 +8,11 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
 use loadgen::{
-    ClientCertificate, Config, HandshakeError, LoadError, Resumption, Stop, TlsVersion, fetch,
-    fetch_with,
+    ClientCertificate, Config, HandshakeError, HttpVersion, LoadError, Resumption, Stop,
+    TlsVersion, fetch, fetch_with,
 };
 use rcgen::{CertificateParams, CertifiedIssuer, IsCa, KeyPair};
-use recording::{FailureClass, TlsReport};
+use recording::{FailureClass, TlsReport, exit_code};
 use rustix::io::Errno;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
@@ -373,6 +373,71 @@ fn other_protocols_are_refused() {
     let server = always_ok(config, Then::Keep);
     let tls = tls_of(&trusting(&authority, &server, 1, 1));
     assert_eq!(tls.negotiated[0].alpn, None);
+}
+
+/// A server without HTTP/2 is told before anything is sent to it: one that refuses the wish, and one
+/// that does not know of wishes.
+#[test]
+fn servers_without_http2_are_refused() {
+    let authority = Authority::new();
+    for (protocols, what) in [
+        (vec![b"http/1.1".to_vec()], "NoApplicationProtocol"),
+        (
+            Vec::new(),
+            "asked for \"h2\" by ALPN, the server chose nothing",
+        ),
+    ] {
+        let mut server = authority.server_config();
+        server.alpn_protocols = protocols;
+        let server = always_ok(server, Then::Keep);
+        let mut config = trusting(&authority, &server, 4, 2);
+        config.http = HttpVersion::Http2;
+        let error = run_refused(&config);
+        assert!(matches!(error, LoadError::Handshake { .. }), "{error}");
+        let text = error.to_string();
+        assert!(text.contains(what) && text.contains("--http1"), "{text}");
+        assert_eq!(
+            (error.exit_code(), server.requests()),
+            (exit_code::FAILED, 0)
+        );
+    }
+}
+
+/// A server that changes its mind during the run: connections on which it wants another protocol are
+/// failures of the handshake, and nothing that it says on them is in the result.
+#[test]
+fn no_result_mixes_protocols() {
+    let authority = Authority::new();
+    let first = Arc::new(authority.server_config());
+    let mut other = authority.server_config();
+    other.alpn_protocols = vec![b"h2".to_vec()];
+    let other = Arc::new(other);
+    let answer = |config: Arc<ServerConfig>| {
+        move |stream: TcpStream| {
+            let connection = ServerConnection::new(config).unwrap();
+            let mut stream = StreamOwned::new(connection, stream);
+            // What cannot be agreed on ends in an error here.
+            if stream.read(&mut [0; 4096]).is_ok_and(|count| count > 0) {
+                stream.write_all(OK).unwrap();
+            }
+        }
+    };
+    let mut scripts: Vec<Box<dyn FnOnce(TcpStream) + Send>> = vec![Box::new(answer(first))];
+    for _ in 0..3 {
+        scripts.push(Box::new(answer(Arc::clone(&other))));
+    }
+    let (url, thread) = scripted(scripts);
+    let mut config = Config::new(url);
+    config.stop = Stop::Requests(4);
+    config.tls.verify = false;
+    config.requests_per_connection = Some(1);
+    let load = run_checked(&config);
+    thread.join().unwrap();
+    assert_eq!((load.ledger.ok, load.statuses[&200]), (1, 1));
+    assert_eq!(failures(&load), [(FailureClass::Tls, "tls", 3)]);
+    let negotiated = &load.tls.as_ref().unwrap().negotiated;
+    assert_eq!(negotiated.len(), 1);
+    assert_eq!(load.traffic.body_bytes, 2);
 }
 
 /// A server that accepts and never says a word: the handshake is what takes too long.

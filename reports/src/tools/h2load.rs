@@ -147,7 +147,7 @@ fn totals(text: &mut String, load: &Load) {
         Some(_) => window_s,
         None => window_s + plan.warmup_ns as f64 / 1e9,
     };
-    let received = received_bytes(load);
+    let received = received_bytes(load) + opening_bytes(load);
     let complete = responses(load);
     writeln!(
         text,
@@ -178,6 +178,15 @@ fn totals(text: &mut String, load: &Load) {
         sized(load.traffic.body_bytes)
     )
     .expect(WRITES);
+}
+
+/// Bytes that h2load counts and that came before our window: without a warm-up and by count, its own
+/// begins with the first connection.
+fn opening_bytes(load: &Load) -> u64 {
+    let plan = &load.plan;
+    let is_whole = plan.requests.is_some() && plan.warmup_ns == 0 && plan.warmup_requests == 0;
+    let opening = measures(load).and_then(|measures| measures.opening_received_bytes);
+    opening.filter(|_| is_whole).unwrap_or(0)
 }
 
 /// Bytes of header lines, and what their compression saved, in percent.

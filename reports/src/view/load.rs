@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use recording::{Failure, FailureClass, LatencyHistogram, Load, Recording};
+use recording::{Failure, FailureClass, LatencyHistogram, Load, Recording, Violation};
 
 use super::{Line, Table, measures, name, or_absent, sentence, transport};
 use crate::figures::{bytes, counted, grouped, micros, percent, rate, rounded, span};
@@ -39,6 +39,7 @@ pub(crate) fn title(load: &Load) -> String {
 pub(crate) fn lines(load: &Load) -> Vec<Line> {
     let mut lines = vec![requests(load), ledger(load)];
     lines.extend(failures(load));
+    lines.extend(load.violations.iter().map(violation));
     lines.extend(latency(
         "latency",
         load.latency.as_ref(),
@@ -119,6 +120,7 @@ fn failure_text(failure: &Failure) -> String {
         FailureClass::StreamReset => "stream reset by the server",
         FailureClass::Timeout => "timeout",
         FailureClass::Tls => "TLS failed",
+        FailureClass::Unresolved => "name not resolved",
         FailureClass::Os => "system error",
     };
     format!(
@@ -189,6 +191,15 @@ fn failures(load: &Load) -> Option<Line> {
     failures.sort_by_key(|failure| std::cmp::Reverse(failure.count));
     let parts: Vec<String> = failures.into_iter().map(failure_text).collect();
     (!parts.is_empty()).then(|| Line::toned("failed", parts.join("; "), Tone::Bad))
+}
+
+/// A way in which the server broke the protocol, with what was found.
+fn violation(violation: &Violation) -> Line {
+    let mut text = format!("{} {}", sentence(&violation.what), grouped(violation.count));
+    if !violation.found.is_empty() {
+        write!(text, "; found first: {}", sentence(&violation.found)).expect(WRITES);
+    }
+    Line::toned("protocol", text, Tone::Bad)
 }
 
 pub(super) fn latency(

@@ -281,7 +281,9 @@ fn load(server: &Server, window: Window, ok: u64, speed: f64) -> Load {
             warmup_ns: 500_000_000,
             warmup_requests: 0,
             requests_per_connection: None,
+            requests_jitter: None,
             connection_lifetime_ns: None,
+            resolve_each: false,
             timeout_ns: 10_000_000_000,
             method: "GET".to_owned(),
             headers: Vec::new(),
@@ -325,6 +327,7 @@ fn load(server: &Server, window: Window, ok: u64, speed: f64) -> Load {
         timeline: Timeline::default(),
         ended_early: None,
         warnings: Vec::new(),
+        violations: Vec::new(),
         measures: None,
     }
 }

@@ -19,6 +19,7 @@ mod real;
 mod run_gates;
 mod server;
 mod strace;
+mod superset;
 mod text;
 mod threads;
 mod tools;

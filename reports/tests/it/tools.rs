@@ -203,7 +203,7 @@ fn histogram(values_ns: &[u64]) -> Option<LatencyHistogram> {
 }
 
 /// A recorded load with everything that the tools print.
-fn measured() -> Recording {
+pub(crate) fn measured() -> Recording {
     let mut recording = load_recording();
     let command = ["whyfast", "load", "http://127.0.0.1:8080/file"];
     recording.command = command.map(str::to_owned).to_vec();
@@ -237,6 +237,7 @@ fn measured() -> Recording {
         hashed_bodies: 0,
         header_field_bytes: Some(138_800 * 187),
         connects_delayed: 0,
+        opening_received_bytes: Some(0),
         search: None,
     }));
     recording

@@ -4,7 +4,8 @@ use std::time::{Duration, Instant};
 
 use recording::wire::{Command, Message};
 use recording::{
-    Load, LoadPhase, MachineCpu, Probes, Profile, Round, RoundRole, Scenario, ServerCpu,
+    Load, LoadPhase, MachineCpu, Probes, Profile, Round, RoundRole, Scenario, ServerCpu, Timeline,
+    Window,
 };
 
 use crate::compare::access::Access;
@@ -15,6 +16,7 @@ use crate::failure::exit_code_of;
 use crate::half::Half;
 use crate::identity::Identity;
 use crate::machine_cpu::CpusReading;
+use crate::output::note;
 use crate::process_tree::{CpuReading, cpu_between, read_cpu};
 use crate::spawn::{Birth, Program};
 use crate::verbs::render::blank_round;
@@ -35,7 +37,27 @@ pub(crate) struct CannotProfile(pub(crate) String);
 
 /// Runs one round. A failure is part of the round; only [`CannotProfile`] is an error, since it
 /// concerns every round.
+///
+/// Nothing holds a load by time back until the profiler is ready. On a machine that is too busy to
+/// wake it before the window of the load is over, the round is run again, and fails in the end.
 pub(crate) fn run(
+    stage: &mut Stage<'_>,
+    arm: &PreparedArm,
+    step: Step,
+    order: u32,
+) -> Result<Round, CannotProfile> {
+    for attempt in 1..MISSED_MAX {
+        let round = run_once(stage, arm, step, order)?;
+        let is_missed = round.failed.as_deref() == Some(MISSED);
+        if !is_missed || stage.ground.interrupt.is_set() {
+            return Ok(round);
+        }
+        note(&format!("round {} again ({attempt}): {MISSED}", order + 1));
+    }
+    run_once(stage, arm, step, order)
+}
+
+fn run_once(
     stage: &mut Stage<'_>,
     arm: &PreparedArm,
     step: Step,
@@ -64,7 +86,7 @@ pub(crate) fn run(
         Ok(measured) => {
             round.failed = died
                 .or_else(|| measured.load.ended_early.clone())
-                .or_else(|| not_the_server(&measured));
+                .or_else(|| beside_the_load(&measured));
             round.window = Some(measured.load.window);
             round.profile_requests = measured
                 .profile
@@ -100,16 +122,34 @@ struct Measured {
     machine_cpu: Option<MachineCpu>,
 }
 
-/// Responses without a single system call: somebody else answered them.
-fn not_the_server(measured: &Measured) -> Option<String> {
+/// A profile that says nothing about the load: it came too late, or somebody else answered, as there
+/// is not a single system call.
+fn beside_the_load(measured: &Measured) -> Option<String> {
     let profile = measured.profile.as_ref()?;
-    let ok = measured.load.ledger.ok;
+    let load = &measured.load;
+    if profile.window.start_ns >= load.window.end_ns {
+        return Some(MISSED.to_owned());
+    }
     let calls: u64 = profile.calls.iter().map(|row| row.count).sum();
-    (ok > 0 && calls == 0 && profile.detail != recording::Detail::Floor).then(|| {
-        format!(
-            "{ok} requests were answered while the profiled processes made no system call, so they \
-             are not the server; keep the server in the foreground, or choose its processes"
-        )
+    if load.ledger.ok == 0 || calls > 0 || profile.detail == recording::Detail::Floor {
+        return None;
+    }
+    let seen = surely_completed_in(&load.timeline, profile.window);
+    if seen < 1.0 {
+        return Some(MISSED.to_owned());
+    }
+    Some(format!(
+        "{seen:.0} requests were answered while the profiled processes made no system call, so they \
+         are not the server; keep the server in the foreground, or choose its processes"
+    ))
+}
+
+/// Completions in a window, without the bins that its edges cut: when in such a bin a response came
+/// is not known.
+fn surely_completed_in(timeline: &Timeline, window: Window) -> f64 {
+    timeline.completed_in(Window {
+        start_ns: window.start_ns.saturating_add(timeline.bin_ns),
+        end_ns: window.end_ns.saturating_sub(timeline.bin_ns),
     })
 }
 
@@ -286,3 +326,29 @@ fn longest_round(scenario: &Scenario) -> Duration {
 
 /// How long a child of ours may take to say hello.
 const HELLO_PATIENCE: Duration = Duration::from_secs(10);
+/// Attempts at a round that the profiler was too late for.
+const MISSED_MAX: u32 = 3;
+const MISSED: &str = "the window of the load was over before that of the profiler began: the machine is too busy, or \
+                      the window too short (--duration)";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Only bins that are whole inside of a window count, and a window before or after everything
+    /// has none.
+    #[test]
+    fn edges_do_not_count() {
+        let timeline = Timeline {
+            start_ns: 1000,
+            bin_ns: 10,
+            completed: vec![5; 4],
+        };
+        let count = |start_ns, end_ns| surely_completed_in(&timeline, Window { start_ns, end_ns });
+        assert!((count(990, 1050) - 20.0).abs() < 1e-9);
+        assert!((count(1000, 1040) - 10.0).abs() < 1e-9);
+        for (start_ns, end_ns) in [(1039, 2000), (0, 1000), (1015, 1025), (0, 5), (7, 7)] {
+            assert!(count(start_ns, end_ns).abs() < 1e-9, "{start_ns} {end_ns}");
+        }
+    }
+}

@@ -75,6 +75,20 @@ struct Outputs {
 impl Outputs {
     fn open(args: &LoadArgs) -> anyhow::Result<Self> {
         let output = &args.output;
+        let paths: Vec<&PathBuf> = [&output.output, &output.hdr, &output.hgrm]
+            .into_iter()
+            .flatten()
+            .collect();
+        let twice = paths
+            .iter()
+            .enumerate()
+            .find(|(place, path)| paths[..*place].contains(path));
+        if let Some((_, path)) = twice {
+            return Err(Failure::usage(format!(
+                "two results cannot be written to {}: give each a file of its own",
+                path.display()
+            )));
+        }
         let file = |path: &Option<PathBuf>| path.as_deref().map(|path| Output::open(Some(path)));
         Ok(Self {
             result: Output::open(output.output.as_deref())?,
@@ -120,6 +134,7 @@ fn config(args: &LoadArgs) -> anyhow::Result<Config> {
         (None, None) => Warmup::None,
     };
     config.requests_per_connection = args.requests_per_connection;
+    config.requests_jitter = args.requests_jitter;
     config.connection_lifetime = args.connection_lifetime;
     config.headers = args
         .header

@@ -1,7 +1,13 @@
 //! `whyfast load` against the built-in server.
 
+use std::io::Read as _;
 use std::net::TcpListener;
+use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Command, Stdio};
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::pipe::fcntl_setpipe_size;
+use signal_hook::consts::SIGINT;
 
 use crate::{Mortal, assert_valid, run, said, server, skip, whyfast};
 
@@ -153,18 +159,107 @@ fn interrupt_keeps_the_results() {
         .unwrap();
     let mut child = Mortal(child);
     until_loading(child.0.id());
-    let kill = Command::new("kill")
-        .args(["-INT", &child.0.id().to_string()])
-        .status()
-        .unwrap();
-    assert!(kill.success());
+    interrupt(&child);
     let mut json = Vec::new();
-    std::io::Read::read_to_end(child.0.stdout.as_mut().unwrap(), &mut json).unwrap();
+    child
+        .0
+        .stdout
+        .as_mut()
+        .unwrap()
+        .read_to_end(&mut json)
+        .unwrap();
     assert_eq!(child.0.wait().unwrap().code(), Some(130));
     let recording = assert_valid(&json);
     assert_eq!(recording.partial.unwrap().why, "interrupted");
     let load = recording.rounds[0].load.as_ref().unwrap();
     assert!(load.ledger.balances());
+}
+
+/// A second Ctrl-C ends at once, also where nobody reads what the first one made it print.
+#[test]
+fn second_interrupt_ends_at_once() {
+    let (_server, url) = server("sendfile");
+    let child = whyfast()
+        .args(["load", &url, "-d", "1h", "-c", "4", "--format", "json"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut child = Mortal(child);
+    let mut stdout = child.0.stdout.take().unwrap();
+    // The result is larger: whoever writes it waits for a reader.
+    fcntl_setpipe_size(&stdout, 4096).unwrap();
+    until_loading(child.0.id());
+    interrupt(&child);
+    let mut readable = [PollFd::new(&stdout, PollFlags::IN)];
+    assert_eq!(poll(&mut readable, None).unwrap(), 1);
+    assert_eq!(child.0.try_wait().unwrap(), None, "it waits for a reader");
+    interrupt(&child);
+    assert_eq!(child.0.wait().unwrap().signal(), Some(SIGINT));
+    // What was printed until then is the beginning of the result.
+    let mut printed = String::new();
+    stdout.read_to_string(&mut printed).unwrap();
+    assert!(
+        printed.starts_with("{\n  \"schema\": \"whyfast/"),
+        "{printed}"
+    );
+}
+
+/// Ctrl-C.
+fn interrupt(child: &Mortal) {
+    let pid = child.0.id().to_string();
+    let kill = Command::new("kill").args(["-INT", &pid]).status().unwrap();
+    assert!(kill.success());
+}
+
+/// A client that gets its CPU only when somebody else leaves it is what limits the run, whatever else
+/// the machine does: said with the figures behind it, in the JSON and in the text.
+#[test]
+fn crowded_clients_are_named() {
+    let test = "crowded_clients_are_named";
+    let (_server, url) = server("memory");
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let allowed = status
+        .lines()
+        .find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+    let cpu = allowed.unwrap().trim().split([',', '-']).next().unwrap();
+    let busy = Command::new("taskset")
+        .args(["-c", cpu, "sh", "-c", "while :; do :; done"])
+        .spawn();
+    let Ok(busy) = busy else {
+        return skip(test, "taskset is not installed");
+    };
+    let _busy = Mortal(busy);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("load.json");
+    let path = path.to_str().unwrap();
+    // By count, with time for each request: it takes as long as it takes.
+    let load = Command::new("taskset")
+        .args(["-c", cpu, "nice", "-n", "10"])
+        .arg(whyfast().get_program())
+        .args(["load", &url, "-n", "1000", "-c", "64", "-T", "1h"])
+        .args(["--format", "json", "-o", path])
+        .status();
+    assert!(load.unwrap().success());
+    let recording = assert_valid(&std::fs::read(path).unwrap());
+    let load = recording.rounds[0].load.as_ref().unwrap();
+    let measures = load.measures.as_ref().unwrap();
+    let Some(queued_ns) = measures.run_queue_ns else {
+        return skip(
+            test,
+            "the kernel does not say how long threads wait for a CPU",
+        );
+    };
+    let share = queued_ns as f64 / load.window.length_ns() as f64;
+    assert!(share > 0.2, "{share}");
+    assert_eq!(measures.limiter.who, recording::LimitedBy::Client);
+    let why = &measures.limiter.why;
+    assert!(why.contains("waited for a CPU for"), "{why}");
+    let mut warnings = load.warnings.iter();
+    assert!(warnings.any(|warning| warning.code == "client_waited_for_cpu"));
+    let shown = run(&["report", path]).stdout;
+    let shown = String::from_utf8_lossy(&shown).replace('\n', " ");
+    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words(&shown).contains(&words(why)), "{shown}");
 }
 
 /// Waits until the process has used some CPU time: it is past its start.

@@ -4,8 +4,10 @@
 
 mod compare;
 mod load;
+mod resolving;
 mod shapes;
 mod tools;
+mod tools_tls;
 mod usage;
 
 use std::fs::OpenOptions;

@@ -28,6 +28,30 @@ fn usage_errors_exit_with_2() {
             "no header",
         ),
         (&["load", "https://x/", "--h2c-upgrade"], "ALPN"),
+        (
+            &["load", "http://x/", "--requests-jitter", "2"],
+            "--requests-per-connection",
+        ),
+        (
+            &[
+                "load",
+                "http://x/",
+                "--requests-per-connection",
+                "2",
+                "--requests-jitter",
+                "2",
+            ],
+            "cannot vary by 2",
+        ),
+        (&["load", "http://x/", "-R", "1e8"], "at most 10000000"),
+        (
+            &["load", "http://x/", "-o", "x", "--hdr", "x"],
+            "two results",
+        ),
+        (
+            &["load", "http://x/", "--resolve-each", "--unix-socket", "/x"],
+            "exclude each other",
+        ),
         (&["load", "https://x/", "--resumption", "150%"], "50%"),
         (&["load", "https://x/", "--cert", "x.pem"], "--key"),
         (&["profile"], "--pid"),

@@ -116,7 +116,7 @@ impl User {
             "--pairs",
             "2",
             "--duration",
-            "200ms",
+            "1s",
             "--warmup",
             "50ms",
         ];

@@ -4,6 +4,7 @@
 //! test that shows a violation being found.
 
 mod architecture;
+mod cases;
 mod licence;
 mod manifest;
 mod source;
@@ -70,6 +71,7 @@ pub(crate) fn run() -> Result<ExitCode> {
 fn check_files(root: &Path) -> Result<Vec<Violation>> {
     let mut violations = Vec::new();
     let mut sources = Vec::new();
+    let mut tables = Vec::new();
     for file in tree::files(root)? {
         let bytes = fs::read(root.join(&file))
             .with_context(|| format!("failed to read {}", file.display()))?;
@@ -86,6 +88,8 @@ fn check_files(root: &Path) -> Result<Vec<Violation>> {
         }
         if text::is_rust(&path) {
             sources.push(Source::parse(&path, &content));
+        } else if cases::is_table(&path) {
+            tables.push((path, content));
         }
     }
     for source in &sources {
@@ -93,6 +97,9 @@ fn check_files(root: &Path) -> Result<Vec<Violation>> {
         violations.extend(architecture::check(source));
     }
     violations.extend(architecture::check_unsafe(&sources));
+    for (path, content) in &tables {
+        violations.extend(cases::check(path, content, &sources));
+    }
     Ok(violations)
 }
 
