@@ -17,6 +17,8 @@ mod compare;
 mod errno;
 pub mod exit_code;
 mod finding;
+mod fingerprint;
+mod hex;
 mod histogram;
 mod host;
 mod load;
@@ -44,6 +46,8 @@ pub use compare::{
 };
 pub use errno::errno_name;
 pub use finding::{Confidence, Finding, FindingNumber};
+pub use fingerprint::{Fact, FactWeight, Fingerprint, ServerFingerprint};
+pub use hex::hex;
 pub use histogram::{HistogramError, LatencyHistogram, Log2Histogram};
 pub use host::{Host, Tool};
 pub use load::{

@@ -8,7 +8,6 @@ mod compare;
 mod failure;
 mod guard;
 mod half;
-mod hex;
 mod identity;
 mod launch;
 mod machine;

@@ -130,6 +130,7 @@ pub(crate) fn empty(kind: RecordingKind) -> Recording {
         findings: Vec::new(),
         predictions: Vec::new(),
         tracers: None,
+        fingerprint: None,
         not_measured: Vec::new(),
         warnings: Vec::new(),
     }

@@ -86,6 +86,7 @@ pub(crate) fn blank(kind: RecordingKind) -> Recording {
         findings: Vec::new(),
         predictions: Vec::new(),
         tracers: None,
+        fingerprint: None,
         not_measured: Vec::new(),
         warnings: Vec::new(),
     }
