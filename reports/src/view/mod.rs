@@ -6,6 +6,8 @@
 pub(crate) mod autopsy;
 pub(crate) mod below;
 pub(crate) mod compare;
+pub(crate) mod control;
+pub(crate) mod fingerprint;
 pub(crate) mod judgement;
 pub(crate) mod load;
 mod measures;
@@ -57,6 +59,37 @@ pub(crate) struct Table {
     pub(crate) rows: Vec<Vec<String>>,
     /// Columns that are aligned to the left, besides the first.
     pub(crate) left: Vec<usize>,
+    /// Columns that may go where there is no room, the first one first.
+    pub(crate) optional: Vec<usize>,
+}
+
+impl Table {
+    /// The table without as many optional columns as it takes to fit a width.
+    pub(crate) fn narrowed(mut self, width: usize) -> Self {
+        while self.width() > width && !self.optional.is_empty() {
+            let gone = self.optional.remove(0);
+            self.header.remove(gone);
+            for row in &mut self.rows {
+                row.remove(gone);
+            }
+            self.left.retain(|&column| column != gone);
+            for column in self.left.iter_mut().chain(&mut self.optional) {
+                *column -= usize::from(*column > gone);
+            }
+        }
+        self
+    }
+
+    /// Columns of text that it fills: a blank on either side of each column, none at the end.
+    fn width(&self) -> usize {
+        let rows = || self.rows.iter().chain([&self.header]);
+        let cells = |column: usize| rows().map(|row| row[column].chars().count()).max();
+        let columns: usize = (0..self.header.len())
+            .filter_map(cells)
+            .map(|cells| cells + 2)
+            .sum();
+        columns.saturating_sub(1)
+    }
 }
 
 /// A name that somebody else chose, fit for a table cell.

@@ -7,6 +7,7 @@ use super::{ABSENT, Line, Table, name, or_absent, sentence};
 use crate::clean::{clean, clean_to};
 use crate::figures::{counted, date, micros, per_request, percent, rate};
 use crate::layout::Tone;
+use crate::metrics::Metric;
 
 /// The waterfall from one arm's time per request to another's.
 pub(crate) struct Waterfall {
@@ -61,6 +62,7 @@ fn waterfall(attribution: &Attribution, extent: Extent) -> Waterfall {
             })
             .collect(),
         left: vec![1, 5],
+        optional: vec![5, 1, 4],
     };
     cut_figures(&mut table, extent.width);
     Waterfall {
@@ -302,7 +304,7 @@ pub(crate) fn findings(recording: &Recording, limit: usize) -> Vec<Line> {
         .findings
         .iter()
         .take(limit)
-        .map(|finding| Line::new("finding", finding_text(finding)))
+        .map(|finding| Line::new("finding", finding_text(recording, finding)))
         .collect();
     let more = recording.findings.len().saturating_sub(limit);
     if more > 0 {
@@ -313,15 +315,31 @@ pub(crate) fn findings(recording: &Recording, limit: usize) -> Vec<Line> {
     lines
 }
 
-fn finding_text(finding: &Finding) -> String {
+fn finding_text(recording: &Recording, finding: &Finding) -> String {
+    let cpu_ns = cpu_per_request(recording, &finding.arm);
+    let share = finding.cost_ns_per_request.zip(cpu_ns);
+    let share = share.map_or(String::new(), |(cost_ns, cpu_ns)| {
+        format!(" ({} of its CPU time)", percent(cost_ns / cpu_ns))
+    });
     format!(
-        "{}: {}  {}, {}: {}",
+        "{}: {}  {}{share}, {}: {}",
         name(&finding.arm),
         sentence(&finding.title),
         cost(finding),
         confidence(finding.confidence),
         sentence(&finding.change)
     )
+}
+
+/// CPU time of an arm per request, ns, as the headline has it.
+fn cpu_per_request(recording: &Recording, arm: &str) -> Option<f64> {
+    let rows = recording.comparisons.iter();
+    let mut rows = rows.filter(|row| row.metric == Metric::ServerCpu.name());
+    rows.find_map(|row| match arm {
+        arm if arm == row.a => Some(row.a_value),
+        arm if arm == row.b => Some(row.b_value),
+        _ => None,
+    })
 }
 
 /// The table of all findings.
@@ -357,6 +375,7 @@ pub(crate) fn finding_table(recording: &Recording) -> Table {
             })
             .collect(),
         left: vec![1, 2, 3, 4, 5, 6],
+        ..Table::default()
     }
 }
 

@@ -237,6 +237,7 @@ fn round(server: &Server, order: u32, pair: u32, probes: Probes, factor: f64) ->
             user_ns: None,
             system_ns: None,
             processes: 2,
+            threads: Vec::new(),
         }),
         profile_requests: profiled.is_some().then_some(ok as f64),
         profile: profiled,

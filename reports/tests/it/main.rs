@@ -7,6 +7,7 @@ mod autopsy;
 mod autopsy_laws;
 mod below;
 mod compare_text;
+mod disturbed;
 mod false_alarms;
 mod findings;
 mod fixture;
