@@ -44,7 +44,8 @@ fn unseen(why: String) -> NotMeasured {
     }
 }
 
-/// Sorts programs into tracers and others.
+/// Sorts programs into tracers and others. One that no link attaches runs for an event of perf, whose
+/// user is found by that, or is ours and on its way out.
 fn sort(programs: &[Loaded], look: &mut TracerLook) {
     let mut others: BTreeMap<String, u32> = BTreeMap::new();
     for program in programs {
@@ -54,13 +55,14 @@ fn sort(programs: &[Loaded], look: &mut TracerLook) {
             .and_then(|index| KINDS.get(index))
             .map_or_else(|| format!("type {number}"), |name| (*name).to_owned());
         let by_the_kernel = OF_THE_KERNEL.contains(&program.name.as_str());
-        if TRACING.contains(&name.as_str()) && !by_the_kernel {
+        let traces = TRACING.contains(&name.as_str()) && !by_the_kernel;
+        if !traces {
+            *others.entry(name).or_default() += 1;
+        } else if program.attached {
             look.tracers.push(Tracer {
                 kind: name,
                 what: format!("program {} (id {})", program.name, program.id),
             });
-        } else {
-            *others.entry(name).or_default() += 1;
         }
     }
     look.other_programs = Some(others);
@@ -216,6 +218,7 @@ mod tests {
             kind,
             name: name.to_owned(),
             id,
+            attached: true,
         }
     }
 
@@ -230,6 +233,10 @@ mod tests {
             program(17, "sys_enter", 9),
             program(2, "vfs_read", 10),
             program(99, "later", 11),
+            Loaded {
+                attached: false,
+                ..program(17, "on_its_way_out", 12)
+            },
         ];
         sort(&programs, &mut look);
         let found: Vec<&str> = look.tracers.iter().map(|t| t.kind.as_str()).collect();

@@ -1,11 +1,14 @@
 //! Loads the object into the kernel, attaches its programs and maps its counters. The only file
 //! that names aya; what the counters mean is not decided here.
 
+use std::collections::BTreeSet;
 use std::error::Error as StdError;
+use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd, RawFd};
 use std::sync::atomic::AtomicU64;
 
 use aya::maps::Map;
+use aya::programs::links::LinkError;
 use aya::programs::{Program, ProgramError};
 use aya::{Ebpf, EbpfError, EbpfLoader, Endianness};
 use profiler_common::{
@@ -349,7 +352,16 @@ fn keep_statistics() -> Result<OwnedFd, ProfilerError> {
 }
 
 /// The programs that the kernel holds, whoever loaded them.
-pub(crate) fn loaded() -> std::io::Result<Vec<Loaded>> {
+pub(crate) fn loaded() -> io::Result<Vec<Loaded>> {
+    let mut attached = BTreeSet::new();
+    for link in aya::programs::loaded_links() {
+        match link {
+            Ok(link) => attached.insert(link.program_id()),
+            Err(LinkError::SyscallError(error)) if is_gone(&error.io_error) => continue,
+            Err(LinkError::SyscallError(error)) => return Err(error.io_error),
+            Err(error) => return Err(io::Error::other(error)),
+        };
+    }
     let mut found = Vec::new();
     for program in aya::programs::loaded_programs() {
         match program {
@@ -357,15 +369,19 @@ pub(crate) fn loaded() -> std::io::Result<Vec<Loaded>> {
                 kind: program.program_type() as u32,
                 name: String::from_utf8_lossy(program.name()).into_owned(),
                 id: program.id(),
+                attached: attached.contains(&program.id()),
             }),
-            // One that was unloaded meanwhile cannot be asked for its name.
-            Err(ProgramError::SyscallError(error))
-                if error.io_error.raw_os_error() == Some(libc::ENOENT) => {}
+            Err(ProgramError::SyscallError(error)) if is_gone(&error.io_error) => {}
             Err(ProgramError::SyscallError(error)) => return Err(error.io_error),
-            Err(error) => return Err(std::io::Error::other(error)),
+            Err(error) => return Err(io::Error::other(error)),
         }
     }
     Ok(found)
+}
+
+/// What was freed meanwhile cannot be asked.
+fn is_gone(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(libc::ENOENT)
 }
 
 fn mapping<T: Shared>(
@@ -411,8 +427,8 @@ fn not_permitted(attempt: &str, error: &(dyn StdError + 'static)) -> Option<Prof
     let mut cause = Some(error);
     while let Some(error) = cause {
         let number = error
-            .downcast_ref::<std::io::Error>()
-            .and_then(std::io::Error::raw_os_error);
+            .downcast_ref::<io::Error>()
+            .and_then(io::Error::raw_os_error);
         if number == Some(libc::EMFILE) {
             return Some(ProfilerError::too_many_files(attempt));
         }

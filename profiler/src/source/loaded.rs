@@ -1,5 +1,7 @@
 //! Programs in the kernel: ours by their names, and those of others by what they do.
 
+use std::io;
+
 use recording::Detail;
 
 use super::below;
@@ -14,11 +16,13 @@ pub(crate) struct Loaded {
     /// Its name, at most 15 bytes of it.
     pub(crate) name: String,
     pub(crate) id: u32,
+    /// Whether a link attaches it. A program that nobody holds any more is freed some time after its link.
+    pub(crate) attached: bool,
 }
 
 /// How many programs of ours the kernel holds, of this and of other processes, recognised by their
 /// names. Zero once every session has ended.
-pub fn loaded_programs() -> std::io::Result<usize> {
+pub fn loaded_programs() -> io::Result<usize> {
     let ours = [Detail::Floor, Detail::Counts, Detail::Times, Detail::Sched]
         .into_iter()
         .flat_map(programs)

@@ -1,8 +1,9 @@
 //! Gates on the machine: other work on the server's CPUs, and tracers of others.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use recording::{Gate, MachineCpu, Probes, Recording, Round};
+use recording::{Gate, MachineCpu, Probes, Recording, Round, Tracer};
 
 use super::Finding;
 use super::saturation::by_count;
@@ -130,16 +131,13 @@ pub(super) fn tracers(recording: &Recording) -> Gate {
         None => not_looked(recording),
         Some(tracers) if tracers.is_empty() => Finding::ok("none".to_owned()),
         Some(tracers) => {
-            let list: Vec<String> = tracers
-                .iter()
-                .map(|tracer| format!("{} {}", tracer.kind, tracer.what))
-                .collect();
+            let list = by_kind(tracers);
             if by_count(recording) {
                 // They make calls dearer, not more.
-                Finding::warn(list.join(", "), "read counts, not times")
+                Finding::warn(list, "read counts, not times")
             } else {
                 Finding::refuse(
-                    list.join(", "),
+                    list,
                     "stop them (strace, perf, bpftrace, agents), or accept what they cost with \
                      --allow-mismatch G13"
                         .to_owned(),
@@ -152,6 +150,31 @@ pub(super) fn tracers(recording: &Recording) -> Gate {
         "other tracers",
         "none attached while servers were measured",
     )
+}
+
+/// The tracers by kind, those of one kind together, the first few by name.
+fn by_kind(tracers: &[Tracer]) -> String {
+    let mut kinds: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for tracer in tracers {
+        // Programs have an id, which says nothing to people.
+        let what = tracer.what.split(" (id ").next().unwrap_or(&tracer.what);
+        kinds.entry(&tracer.kind).or_default().push(what);
+    }
+    let kinds = kinds.into_iter().map(|(kind, all)| {
+        let mut names = all.clone();
+        names.sort_unstable();
+        names.dedup();
+        let more = names.len().saturating_sub(NAMED_TRACERS);
+        let mut text = format!("{kind}: {}", names[..names.len() - more].join(", "));
+        if more > 0 {
+            write!(text, " and {more} more").expect(WRITES);
+        }
+        if all.len() > names.len() {
+            write!(text, " ({} in all)", all.len()).expect(WRITES);
+        }
+        text
+    });
+    kinds.collect::<Vec<_>>().join("; ")
 }
 
 /// Why nobody looked for tracers.
@@ -167,6 +190,8 @@ fn not_looked(recording: &Recording) -> Finding {
     }
 }
 
+/// Tracers of one kind that a gate names.
+const NAMED_TRACERS: usize = 4;
 /// Share of the server's CPUs that others may use.
 const FOREIGN_SHARE: f64 = 0.01;
 /// The resolution of `/proc/stat`, ns.

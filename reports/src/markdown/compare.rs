@@ -47,6 +47,7 @@ pub fn compare(recording: &Recording, end: &Footer) -> String {
     let extent = Extent {
         rows: ROWS,
         width: usize::MAX,
+        rest: true,
     };
     if judgement::hidden_by_loss(recording) {
         document.text("Syscalls per request are hidden: too many events were lost (G12).");

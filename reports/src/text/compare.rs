@@ -23,7 +23,7 @@ pub fn compare(recording: &Recording, style: &Style, end: &Footer) -> String {
 struct Size {
     /// Causes with a row of their own.
     causes: usize,
-    /// Calls with a row of their own.
+    /// Calls with a row of their own; for none there is no table of calls.
     calls: usize,
     /// Findings.
     findings: usize,
@@ -71,9 +71,13 @@ fn calls(recording: &Recording, figures: &[ArmFigures], style: Style, size: &Siz
         let hidden = "SYSCALLS PER REQUEST  hidden: too many events were lost, G12";
         return heading(style, hidden);
     }
+    if size.calls == 0 {
+        return String::new();
+    }
     let extent = Extent {
         rows: size.calls,
         width: style.width,
+        rest: !why::tells_user_code(recording),
     };
     let Some(calls) = call_table(figures, extent) else {
         return String::new();
@@ -109,7 +113,7 @@ fn bottom(recording: &Recording, figures: &[ArmFigures], size: &Size) -> Vec<Lin
 const LINES: usize = 45;
 
 /// What is given up to fit, in this order.
-const SIZES: [Size; 7] = [
+const SIZES: [Size; 8] = [
     Size {
         causes: 6,
         calls: 8,
@@ -149,6 +153,12 @@ const SIZES: [Size; 7] = [
     Size {
         causes: 3,
         calls: 1,
+        findings: 1,
+        notes: false,
+    },
+    Size {
+        causes: 3,
+        calls: 0,
         findings: 1,
         notes: false,
     },

@@ -333,9 +333,6 @@ pub(crate) fn probes(recording: &Recording, figures: &[ArmFigures]) -> Option<Li
         .filter(|row| row.metric == PROBES_THROUGHPUT)
         .map(|row| {
             let mut text = format!("{} {}", name(&row.a), ratio(row.ratio));
-            if row.interval.is_some() {
-                write!(text, " {}", bounds(row)).expect(WRITES);
-            }
             let cpu = figures.iter().find(|arm| arm.arm == row.a).and_then(|arm| {
                 arm.server_cpu_ns_per_request
                     .zip(arm.server_cpu_ns_per_request_probed)

@@ -1,12 +1,14 @@
 //! The fingerprint in a report: the facts that matter most on one line, all of them as tables.
 
 use std::collections::BTreeSet;
+use std::fmt::Write as _;
 
 use recording::{Fact, FactWeight, Fingerprint, Recording};
 
 use super::{ABSENT, Table, name};
 use crate::clean::clean_to;
 use crate::figures::counted;
+use crate::layout::WRITES;
 
 /// What a reader asks first, in one line; `None` where there is no fingerprint.
 pub(crate) fn summary(recording: &Recording) -> Option<String> {
@@ -20,7 +22,6 @@ pub(crate) fn summary(recording: &Recording) -> Option<String> {
         said("cpu.smt", "SMT"),
         said("memory.huge_pages", "huge pages"),
         said("clock.source", "clock"),
-        said("sysctl.net.core.somaxconn", "somaxconn"),
     ]
     .into_iter()
     .flatten()
@@ -39,12 +40,10 @@ fn mitigations(fingerprint: &Fingerprint) -> Option<String> {
     all().next()?;
     let active = all().filter(|(_, value)| value.starts_with("Mitigation"));
     let mut text = counted(active.count(), "mitigation");
-    let open: Vec<String> = all()
-        .filter(|(_, value)| value.starts_with("Vulnerable"))
-        .map(|(fault, _)| name(fault))
-        .collect();
-    if !open.is_empty() {
-        text.push_str(&format!(" (open: {})", open.join(" ")));
+    let open = all().filter(|(_, value)| value.starts_with("Vulnerable"));
+    match open.count() {
+        0 => {}
+        open => write!(text, " and {open} faults without").expect(WRITES),
     }
     Some(text)
 }

@@ -234,6 +234,11 @@ pub(crate) fn gates(recording: &Recording) -> Vec<Line> {
     if !unmeasured.is_empty() {
         write!(summary, "  not measured: {}", unmeasured.join(", ")).expect(WRITES);
     }
+    // The verdict has the figures of gates that refuse.
+    let refused = recording
+        .verdict
+        .as_ref()
+        .is_some_and(|verdict| verdict.word == VerdictWord::NotComparable);
     let mut lines = vec![Line::new("gates", summary)];
     lines.extend(recording.gates.iter().filter_map(|gate| {
         let tone = match gate.status {
@@ -241,7 +246,7 @@ pub(crate) fn gates(recording: &Recording) -> Vec<Line> {
             GateStatus::Warn | GateStatus::Allowed => Tone::Caution,
             GateStatus::Refuse => Tone::Bad,
         };
-        Some(Line::toned("", gate_text(gate), tone))
+        Some(Line::toned("", gate_text(gate, refused), tone))
     }));
     lines
 }
@@ -257,17 +262,25 @@ pub(crate) fn status_word(status: GateStatus) -> &'static str {
     }
 }
 
-fn gate_text(gate: &Gate) -> String {
+fn gate_text(gate: &Gate, figures_known: bool) -> String {
+    let refuses = gate.status == GateStatus::Refuse;
     let mut text = format!(
-        "{} {} {}: {}",
+        "{} {} {}: ",
         status_word(gate.status),
         name(&gate.id),
-        name(&gate.title),
-        sentence(&gate.value)
+        name(&gate.title)
     );
-    if gate.status == GateStatus::Refuse {
-        write!(text, "; limit: {}", sentence(&gate.limit)).expect(WRITES);
+    match (refuses, figures_known) {
+        (true, true) => write!(text, "limit: {}", sentence(&gate.limit)),
+        (true, false) => write!(
+            text,
+            "{}; limit: {}",
+            sentence(&gate.value),
+            sentence(&gate.limit)
+        ),
+        (false, _) => write!(text, "{}", sentence(&gate.value)),
     }
+    .expect(WRITES);
     if !gate.fix.is_empty() {
         write!(text, "; {}", sentence(&gate.fix)).expect(WRITES);
     }

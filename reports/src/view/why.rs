@@ -37,6 +37,12 @@ pub(crate) fn waterfalls(recording: &Recording, extent: Extent) -> Vec<Waterfall
         .collect()
 }
 
+/// Whether bars say what CPU time outside of calls was spent on.
+pub(crate) fn tells_user_code(recording: &Recording) -> bool {
+    let mut bars = recording.attributions.iter().flat_map(|why| &why.bars);
+    bars.any(|bar| bar.kind == BarKind::User)
+}
+
 fn waterfall(attribution: &Attribution, extent: Extent) -> Waterfall {
     let rows = rows(attribution, extent.rows);
     let longest = rows.iter().map(|row| row.delta_ns.abs());

@@ -266,7 +266,16 @@ fn other_tracers_refuse() {
         what: "strace 4711".to_owned(),
     }]);
     assert_eq!(gate(&traced, "G13").status, GateStatus::Refuse);
-    assert_eq!(gate(&traced, "G13").value, "ptrace strace 4711");
+    assert_eq!(gate(&traced, "G13").value, "ptrace: strace 4711");
+    let program = |number: u32| Tracer {
+        kind: "kprobe".to_owned(),
+        what: format!("program p{} (id {number})", number % 6),
+    };
+    let many = seen((0..12).map(program).collect());
+    assert_eq!(
+        gate(&many, "G13").value,
+        "kprobe: program p0, program p1, program p2, program p3 and 2 more (12 in all)"
+    );
     let blind = analysed(|recording| {
         recording.not_measured.push(NotMeasured {
             what: "other tracers".to_owned(),
