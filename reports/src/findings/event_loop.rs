@@ -44,7 +44,7 @@ pub(super) const RULES: [Rule; 3] = [
                 ),
                 (
                     Haproxy,
-                    "set `tune.fd.edge-triggered on`, and keep connections alive (`http-reuse always`)",
+                    "set `tune.fd.edge-triggered on` (after `expose-experimental-directives`), and keep connections alive (`http-reuse always`)",
                 ),
                 (
                     Caddy,

@@ -78,9 +78,10 @@ pub(crate) fn call_table(figures: &[ArmFigures], extent: Extent) -> Option<CallT
     table
         .rows
         .push(layout.cells("all".to_owned(), &total, false));
-    let outside = match extent.rest {
-        true => layout.outside(figures, &total),
-        false => Vec::new(),
+    let outside = if extent.rest {
+        layout.outside(figures, &total)
+    } else {
+        Vec::new()
     };
 
     let mut notes = notes(figures, &layout, all().any(Row::waits));

@@ -134,7 +134,7 @@ fn identified(key: &str, inside: &Path, path: &Path) -> Fact {
 
 /// `libc.so.6`, `libssl.so`; a file that was deleted has a word behind its name.
 fn is_library(name: &str) -> bool {
-    name.ends_with(".so") || name.contains(".so.")
+    name.split('.').skip(1).any(|part| part == "so")
 }
 
 fn file_name(path: &Path) -> String {

@@ -40,7 +40,7 @@ fn servers_accept_what_is_advised() {
             Verdict::Accepted => {}
             Verdict::Refused(said) => panic!("{server} refuses `{words}`: {said}"),
             Verdict::NotInstalled => {
-                skip("servers_accept_what_is_advised", &format!("needs {server}"))
+                skip("servers_accept_what_is_advised", &format!("needs {server}"));
             }
         }
     }
@@ -111,6 +111,9 @@ const SERVER_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sb
 fn whole(server: &str, config: &str, dir: &str) -> String {
     match server {
         "nginx" => format!("pid {dir}/pid;\n{config}"),
+        "haproxy" => format!(
+            "{config}\nfrontend whole\n  mode http\n  timeout client 1s\n  bind 127.0.0.1:1\n"
+        ),
         "h2o" => format!(
             "{config}\nlisten:\n  host: 127.0.0.1\n  port: 1\nhosts:\n  default:\n    paths:\n      /:\n        \
              file.dir: {dir}\n"
@@ -189,6 +192,10 @@ const SNIPPETS: &[Snippet] = &[
     haproxy(
         "bind ... shards by-thread",
         "frontend f\n  mode http\n  timeout client 1s\n  bind 127.0.0.1:PORT shards by-thread\n",
+    ),
+    haproxy(
+        "expose-experimental-directives",
+        "global\n  expose-experimental-directives\n",
     ),
     haproxy(
         "http-request return ... file",
