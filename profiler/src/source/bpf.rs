@@ -357,7 +357,7 @@ pub(crate) fn loaded() -> io::Result<Vec<Loaded>> {
     for link in aya::programs::loaded_links() {
         match link {
             Ok(link) => attached.insert(link.program_id()),
-            Err(LinkError::SyscallError(error)) if is_gone(&error.io_error) => continue,
+            Err(LinkError::SyscallError(error)) if is_fleeting(&error.io_error) => continue,
             Err(LinkError::SyscallError(error)) => return Err(error.io_error),
             Err(error) => return Err(io::Error::other(error)),
         };
@@ -371,7 +371,7 @@ pub(crate) fn loaded() -> io::Result<Vec<Loaded>> {
                 id: program.id(),
                 attached: attached.contains(&program.id()),
             }),
-            Err(ProgramError::SyscallError(error)) if is_gone(&error.io_error) => {}
+            Err(ProgramError::SyscallError(error)) if is_fleeting(&error.io_error) => {}
             Err(ProgramError::SyscallError(error)) => return Err(error.io_error),
             Err(error) => return Err(io::Error::other(error)),
         }
@@ -379,9 +379,9 @@ pub(crate) fn loaded() -> io::Result<Vec<Loaded>> {
     Ok(found)
 }
 
-/// What was freed meanwhile cannot be asked.
-fn is_gone(error: &io::Error) -> bool {
-    error.raw_os_error() == Some(libc::ENOENT)
+/// What was freed meanwhile cannot be asked, nor a link that is being made (`bpf_link_by_id` in the kernel).
+fn is_fleeting(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ENOENT | libc::EAGAIN))
 }
 
 fn mapping<T: Shared>(
