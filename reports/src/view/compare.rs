@@ -11,7 +11,7 @@ use crate::figures::{counted, date, interval, micros, per_request, rate, ratio, 
 use crate::gates::{cpu_count, differing_settings, header_differences};
 use crate::join::ArmFigures;
 use crate::layout::{Tone, WRITES};
-use crate::metrics::{Metric, PROBES_THROUGHPUT, quantile_support};
+use crate::metrics::{Metric, PROBES_THROUGHPUT, equal_rates, quantile_support};
 use crate::verdict::{PAIRS_FOR_AN_INTERVAL, TOO_FEW_PAIRS};
 
 /// `nginx vs h2o`.
@@ -465,6 +465,20 @@ pub(crate) fn derived_not_measured(
                 });
             }
         }
+    }
+    let asked = equal_rates(recording);
+    let kept = |rate: &f64| {
+        recording
+            .comparisons
+            .iter()
+            .any(|row| row.rate_rps == Some(*rate))
+    };
+    if asked.iter().any(|rate| !kept(rate)) {
+        missing.push(NotMeasured {
+            what: "latency at some of the equal rates".to_owned(),
+            why: "in no pair did both arms' rounds send 99% of what the rate asked for".to_owned(),
+            remedy: Some("quiet the machine, or ask for more connections: -c".to_owned()),
+        });
     }
     missing
 }

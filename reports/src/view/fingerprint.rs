@@ -20,7 +20,7 @@ pub(crate) fn summary(recording: &Recording) -> Option<String> {
     let mut parts: Vec<String> = [
         said("cpu.governor", "governor"),
         said("cpu.smt", "SMT"),
-        said("memory.huge_pages", "huge pages"),
+        said("memory.huge_pages", "THP"),
         said("clock.source", "clock"),
     ]
     .into_iter()
@@ -43,7 +43,7 @@ fn mitigations(fingerprint: &Fingerprint) -> Option<String> {
     let open = all().filter(|(_, value)| value.starts_with("Vulnerable"));
     match open.count() {
         0 => {}
-        open => write!(text, " and {open} faults without").expect(WRITES),
+        open => write!(text, ", {} open", counted(open, "fault")).expect(WRITES),
     }
     Some(text)
 }

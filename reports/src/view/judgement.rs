@@ -103,9 +103,11 @@ fn missing_for_a_claim(recording: &Recording) -> String {
     {
         missing.push(format!("fewer than {PAIRS_FOR_A_CLAIM} pairs"));
     }
-    let controlled = |gate: &Gate| gate.id == "G10" && gate.status == GateStatus::Ok;
-    if !recording.gates.iter().any(controlled) {
-        missing.push("no A/A control".to_owned());
+    let control = recording.gates.iter().find(|gate| gate.id == "G10");
+    match control.map(|gate| gate.status) {
+        Some(GateStatus::Ok) => {}
+        None | Some(GateStatus::NotMeasured) => missing.push("no A/A control".to_owned()),
+        Some(_) => missing.push("the A/A control does not hold".to_owned()),
     }
     missing.join(", ")
 }

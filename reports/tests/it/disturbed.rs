@@ -1,26 +1,18 @@
 //! Rounds that are left out by the rule that looks at the machine alone.
 
-use recording::{MachineCpu, Probes, Recording};
+use recording::{Probes, Recording};
 
-use crate::fixture::{comparison, h2o, nginx, whole};
+use crate::fixture::{comparison, h2o, nginx, work_of_others};
 
 /// A recording whose rounds had this share of other work, by order.
 fn with_foreign(share: impl Fn(u32) -> f64) -> Recording {
     let mut recording = comparison(&[nginx(), h2o()], 4);
-    for round in &mut recording.rounds {
-        let cpu = round.server_cpu.clone().unwrap();
-        let length = cpu.window.length_ns();
-        round.machine_cpu = Some(MachineCpu {
-            window: cpu.window,
-            cpus: 1,
-            // A clock tick of 10 ms is within the resolution.
-            tasks_ns: cpu.total_ns + 10_000_000 + whole(share(round.order) * length as f64),
-            interrupts_ns: 0,
-            steal_ns: 0,
-        });
-    }
+    work_of_others(&mut recording, |round| share(round.order) + TICK_SHARE);
     recording
 }
+
+/// A clock tick of 10 ms in 2 s is within the resolution.
+const TICK_SHARE: f64 = 0.005;
 
 /// A disturbed round is left out with its pair, stays in the recording, and says why; a second look
 /// changes nothing.

@@ -17,6 +17,7 @@ mod join;
 mod laws;
 mod markdown;
 mod real;
+mod report_parts;
 mod run_gates;
 mod server;
 mod strace;

@@ -1,12 +1,11 @@
 //! Gates on the run as a whole: protocols, books, other work, the A/A control, tracers.
 
 use recording::{
-    Arm, ArmKind, CallObject, Family, GateStatus, IoUring, MachineCpu, NotMeasured, Probes,
-    Profile, Recording, Round, RoundRole, ServerCount, TlsNegotiated, TlsReport, Tracer,
-    UringOperation, VerdictWord,
+    Arm, ArmKind, CallObject, Family, GateStatus, IoUring, NotMeasured, Probes, Profile, Recording,
+    Round, RoundRole, ServerCount, TlsNegotiated, TlsReport, Tracer, UringOperation, VerdictWord,
 };
 
-use crate::fixture::whole;
+use crate::fixture::{whole, work_of_others};
 use crate::gates::{analysed, gate};
 
 /// TLS and HTTP have to be the same; what differs is named by arm.
@@ -196,17 +195,7 @@ fn uncounted_bytes_are_not_measured() {
 fn foreign_work_warns() {
     let machine = |foreign: f64| {
         analysed(move |recording| {
-            for round in &mut recording.rounds {
-                let cpu = round.server_cpu.clone().unwrap();
-                let length = cpu.window.length_ns();
-                round.machine_cpu = Some(MachineCpu {
-                    window: cpu.window,
-                    cpus: 1,
-                    tasks_ns: cpu.total_ns + whole(foreign * length as f64),
-                    interrupts_ns: 0,
-                    steal_ns: 0,
-                });
-            }
+            work_of_others(recording, |_| foreign);
             recording.rounds[0].excluded = Some("foreign work".to_owned());
         })
     };
