@@ -210,7 +210,7 @@ fn not_measured(event: Option<&str>, why: &str) -> NotMeasured {
 fn why(error: &io::Error) -> String {
     match error.raw_os_error() {
         Some(libc::ENOENT | libc::EOPNOTSUPP | libc::ENODEV | libc::ENXIO) => {
-            format!("this machine has none ({error}); virtual machines seldom do")
+            "this machine has none; virtual machines seldom do".to_owned()
         }
         Some(libc::EACCES | libc::EPERM) => format!(
             "the kernel does not permit it ({error}): it takes CAP_PERFMON, and no security module that \

@@ -50,6 +50,7 @@ mod states;
 #[expect(unsafe_code, reason = "the one module that needs it")]
 mod sys;
 mod target;
+mod tracers;
 mod tracked;
 mod unit;
 mod uring;
@@ -61,3 +62,4 @@ pub use session::{Session, can_measure};
 pub use source::{bpf_object_sha256, loaded_programs};
 pub use sys::process_cpu_ns;
 pub use target::Target;
+pub use tracers::look_for_tracers;

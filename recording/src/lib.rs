@@ -17,6 +17,8 @@ mod compare;
 mod errno;
 pub mod exit_code;
 mod finding;
+mod fingerprint;
+mod hex;
 mod histogram;
 mod host;
 mod load;
@@ -26,6 +28,7 @@ mod round;
 mod schema;
 mod syscall;
 mod thread_time;
+mod tracer;
 mod transport;
 mod why;
 pub mod wire;
@@ -44,6 +47,8 @@ pub use compare::{
 };
 pub use errno::errno_name;
 pub use finding::{Confidence, Finding, FindingNumber};
+pub use fingerprint::{Fact, FactWeight, Fingerprint, ServerFingerprint};
+pub use hex::hex;
 pub use histogram::{HistogramError, LatencyHistogram, Log2Histogram};
 pub use host::{Host, Tool};
 pub use load::{
@@ -58,7 +63,7 @@ pub use profile::{
     CallRow, Detail, InFlightCall, Lost, LostClass, OwnCost, Profile, ProfileSlice,
     ProfiledProcess, SliceCall, TimeStats, WaitRow,
 };
-pub use round::{MachineCpu, Probes, Round, RoundRole, ServerCount, ServerCpu};
+pub use round::{MachineCpu, Probes, Round, RoundRole, ServerCount, ServerCpu, ThreadCpu};
 pub use schema::{
     NotMeasured, Partial, Recording, RecordingKind, SCHEMA, SchemaError, Warning, Window,
     json_schema,
@@ -67,8 +72,8 @@ pub use syscall::{Abi, Family, family, name, number};
 pub use thread_time::{
     Calibration, CallObject, CallTime, CpuView, Group, GroupBy, GroupCall, IdleLabel, ThreadTime,
 };
+pub use tracer::{Tracer, TracerLook};
 pub use transport::{Http2Report, HttpVersion, TlsNegotiated, TlsPlan, TlsReport};
 pub use why::{
     ArmLimit, ArmLimiter, Attribution, Bar, BarKind, Evidence, IdleCause, Prediction, Receipt,
-    Tracer,
 };

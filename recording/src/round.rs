@@ -121,4 +121,19 @@ pub struct ServerCpu {
     pub system_ns: Option<u64>,
     /// Processes that it is the sum of.
     pub processes: u32,
+    /// CPU time of each of their threads that lived through the window, busiest first; empty where it
+    /// was not read.
+    #[serde(default)]
+    pub threads: Vec<ThreadCpu>,
+}
+
+/// CPU time of a thread, by `/proc/PID/task/TID/schedstat`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ThreadCpu {
+    /// Process that it belongs to.
+    pub pid: u32,
+    /// The thread.
+    pub tid: u32,
+    /// CPU time over the window, ns.
+    pub total_ns: u64,
 }

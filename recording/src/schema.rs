@@ -4,8 +4,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Arm, ArmLimiter, Attribution, Comparison, Finding, Gate, Host, Prediction, Round, Scenario,
-    Tool, Tracer, Verdict,
+    Arm, ArmLimiter, Attribution, Comparison, Finding, Fingerprint, Gate, Host, Prediction, Round,
+    Scenario, Tool, Tracer, Verdict,
 };
 
 /// The schema that this version writes. A minor step adds, a major step changes meaning.
@@ -58,6 +58,10 @@ pub struct Recording {
     /// look.
     #[serde(default)]
     pub tracers: Option<Vec<Tracer>>,
+    /// What the result depends on besides the code of the servers; `null` in recordings of versions
+    /// without it, and of `load`, which does not know the machine of the server.
+    #[serde(default)]
+    pub fingerprint: Option<Fingerprint>,
     /// What was not measured, and why.
     pub not_measured: Vec<NotMeasured>,
     /// What the reader has to know before believing a figure.

@@ -297,12 +297,3 @@ pub struct Prediction {
     /// Throughput by the identity without the cause, requests per second.
     pub predicted_rps: f64,
 }
-
-/// A tracer that was attached to the server or the machine while it was measured, and is not ours.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Tracer {
-    /// How it traces: `ptrace`, `kprobe`, `tracepoint`, `raw_tracepoint`, `tracing`, `perf_event`.
-    pub kind: String,
-    /// Its name, program or process, for people.
-    pub what: String,
-}

@@ -16,8 +16,10 @@ pub mod attribution;
 pub mod autopsy;
 mod clean;
 pub mod csv;
+mod disturbance;
 mod figures;
 pub mod findings;
+pub mod fingerprint;
 pub mod gates;
 pub mod hdr;
 pub mod join;
@@ -35,5 +37,6 @@ mod view;
 
 pub use analyse::{analyse, analyse_allowing};
 pub use clean::clean;
+pub use disturbance::leave_out_disturbed;
 pub use layout::{Footer, Style};
 pub use outcome::{Limits, exit_code};

@@ -205,7 +205,8 @@ pub(crate) fn equal_rates(recording: &Recording) -> Vec<f64> {
     rates
 }
 
-/// A figure of two arms at the same rate, pair by pair.
+/// A figure of two arms at the same rate, pair by pair. A round that did not keep the rate says nothing about
+/// it, and its pair is left out.
 pub(crate) fn paired_at_rate(
     recording: &Recording,
     metric: Metric,
@@ -214,11 +215,21 @@ pub(crate) fn paired_at_rate(
 ) -> (Vec<f64>, Vec<f64>) {
     let of = |arm: &str| {
         by_pair_of(recording, metric, |round| {
-            round.arm == arm && round.role == RoundRole::EqualRate { rate_rps }
+            round.arm == arm && round.role == RoundRole::EqualRate { rate_rps } && keeps_rate(round)
         })
     };
     match_pairs(&of(a), &of(b))
 }
+
+/// Whether the client sent as many requests as the rate asked for.
+fn keeps_rate(round: &Round) -> bool {
+    let load = round.load.as_ref();
+    let schedule = load.and_then(|load| load.measures.as_ref()?.schedule.as_ref());
+    schedule.is_none_or(|schedule| schedule.share() >= RATE_SHARE)
+}
+
+/// Share of the requests that were due which have to be sent.
+const RATE_SHARE: f64 = 0.99;
 
 /// Whether a round is one of those that headline, tables and attribution are made from.
 pub(crate) fn is_main(round: &Round, arm: &str, probes: Probes) -> bool {

@@ -56,6 +56,9 @@ pub(crate) enum Verb {
     /// Look at what a server answers.
     #[command(hide = true)]
     Probe(ProbeArgs),
+    /// Look who else traces the machine.
+    #[command(hide = true)]
+    Tracers(TracersArgs),
 }
 
 /// A format of results.
@@ -125,9 +128,9 @@ pub(crate) struct CompareArgs {
     /// Only rounds without probes: throughput and latency, and no reasons.
     #[arg(long, conflicts_with_all = ["lock_step", "detail"])]
     pub(crate) no_probes: bool,
-    /// How much is probed in the rounds that explain.
-    #[arg(long, value_enum, default_value_t = DetailArg::Times, value_name = "DETAIL")]
-    pub(crate) detail: DetailArg,
+    /// How much is probed in the rounds that explain (sched; with --lock-step times).
+    #[arg(long, value_enum, value_name = "DETAIL")]
+    pub(crate) detail: Option<DetailArg>,
     /// Print the throughput that each server would have without this cause: a part of its CPU time (user,
     /// send, softirq), an idle label (idle.blocked) or a finding (file-opened-per-request).
     #[arg(long, value_name = "CAUSE")]
@@ -416,6 +419,12 @@ pub(crate) struct ProbeArgs {
     /// Requests, one after the other.
     #[arg(long, default_value_t = 100)]
     pub(crate) count: u32,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TracersArgs {
+    /// Processes that nobody else shall trace.
+    pub(crate) pids: Vec<u32>,
 }
 
 /// `10s`, `500ms`, `2m`; a plain number is seconds.

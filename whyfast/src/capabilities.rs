@@ -14,7 +14,7 @@ pub(crate) fn narrow(verb: &Verb) -> io::Result<()> {
     }
     let held = capabilities(None)?;
     let narrowed = match verb {
-        Verb::Profile(_) | Verb::Doctor(_) => return Ok(()),
+        Verb::Profile(_) | Verb::Doctor(_) | Verb::Tracers(_) => return Ok(()),
         // Its profiler child inherits them, itself it looks for processes only.
         Verb::Compare(_) => CapabilitySets {
             effective: CapabilitySet::empty(),

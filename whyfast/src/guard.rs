@@ -17,10 +17,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use procfs::process::{FDTarget, Process, all_processes};
+use recording::hex;
 use rustix::process::{Pid, Signal, WaitOptions, kill_process};
 use serde::{Deserialize, Serialize};
 
-use crate::hex::hex;
 use crate::spawn::Program;
 
 /// The variable that marks our servers.

@@ -218,7 +218,7 @@ fn read_trimmed(path: &str) -> Option<String> {
 }
 
 /// `MemTotal` of /proc/meminfo, bytes.
-fn memory_bytes(meminfo: &str) -> Option<u64> {
+pub(crate) fn memory_bytes(meminfo: &str) -> Option<u64> {
     let total = meminfo
         .lines()
         .find_map(|line| line.strip_prefix("MemTotal:"))?;

@@ -6,9 +6,9 @@ mod args_shape;
 mod capabilities;
 mod compare;
 mod failure;
+mod fingerprint;
 mod guard;
 mod half;
-mod hex;
 mod identity;
 mod launch;
 mod machine;
@@ -80,6 +80,7 @@ fn run(verb: Verb) -> anyhow::Result<u8> {
         }
         Verb::Guard => guard::run().map(|()| exit_code::DONE),
         Verb::Probe(args) => verbs::probe::probe(&args),
+        Verb::Tracers(args) => verbs::tracers::tracers(&args),
     }
 }
 

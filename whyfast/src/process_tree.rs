@@ -1,7 +1,9 @@
 //! The processes of a server, and their CPU time.
 
-use procfs::process::{Stat, all_processes};
-use recording::{ServerCpu, Window};
+use std::collections::BTreeMap;
+
+use procfs::process::{Process, Stat, all_processes};
+use recording::{ServerCpu, ThreadCpu, Window};
 
 use crate::machine::now_ns;
 
@@ -20,6 +22,8 @@ struct ProcessReading {
     total_ns: u64,
     user_ticks: u64,
     system_ticks: u64,
+    /// CPU time by thread, ns.
+    threads: BTreeMap<u32, u64>,
 }
 
 /// A process and all its descendants, those included whose parent has ended but whose session is
@@ -64,24 +68,48 @@ fn family(root: i32, processes: &[(i32, i32, i32)]) -> Vec<i32> {
 
 /// Reads the CPU clocks of processes; those that cannot be read are left out.
 pub(crate) fn read_cpu(pids: &[i32]) -> CpuReading {
-    let processes = pids
+    let mut processes: Vec<ProcessReading> = pids
         .iter()
         .filter_map(|&pid| {
-            let stat = procfs::process::Process::new(pid).ok()?.stat().ok()?;
+            let stat = Process::new(pid).ok()?.stat().ok()?;
             Some(ProcessReading {
                 pid,
                 started: stat.starttime,
                 total_ns: profiler::process_cpu_ns(u32::try_from(pid).ok()?)?,
                 user_ticks: stat.utime,
                 system_ticks: stat.stime,
+                threads: BTreeMap::new(),
             })
         })
         .collect();
-    CpuReading {
-        at_ns: now_ns(),
-        processes,
+    let at_ns = now_ns();
+    // After the stamp: there may be many, and they are needed to a hundredth only.
+    for process in &mut processes {
+        process.threads = thread_clocks(process.pid).unwrap_or_default();
     }
+    CpuReading { at_ns, processes }
 }
+
+/// CPU time of the threads of a process; `None` where the kernel does not tell, or where they are so many
+/// that reading them would disturb the window.
+fn thread_clocks(pid: i32) -> Option<BTreeMap<u32, u64>> {
+    let tasks = Process::new(pid).ok()?.tasks().ok()?;
+    let mut clocks = BTreeMap::new();
+    for task in tasks {
+        let task = task.ok()?;
+        // A thread that has ended meanwhile is none that lived through the window.
+        if let (Ok(tid), Ok(clock)) = (u32::try_from(task.tid), task.schedstat()) {
+            clocks.insert(tid, clock.sum_exec_runtime);
+        }
+        if clocks.len() > MOST_THREADS {
+            return None;
+        }
+    }
+    Some(clocks)
+}
+
+/// Threads of one process that are read: a millisecond or two at each edge of a window.
+const MOST_THREADS: usize = 128;
 
 /// CPU time between two readings; `None` where a process of the first is missing in the second
 /// (what it used after the first reading is gone with it), or where nothing could be read.
@@ -91,6 +119,7 @@ pub(crate) fn cpu_between(start: &CpuReading, end: &CpuReading) -> Option<Server
     }
     let tick_ns = 1_000_000_000 / procfs::ticks_per_second();
     let (mut total_ns, mut user_ticks, mut system_ticks) = (0, 0, 0);
+    let mut threads = Vec::new();
     for process in &end.processes {
         total_ns += process.total_ns;
         user_ticks += process.user_ticks;
@@ -99,11 +128,13 @@ pub(crate) fn cpu_between(start: &CpuReading, end: &CpuReading) -> Option<Server
     for process in &start.processes {
         let same =
             |other: &&ProcessReading| other.pid == process.pid && other.started == process.started;
-        end.processes.iter().find(same)?;
+        let later = end.processes.iter().find(same)?;
+        threads.extend(threads_between(process, later));
         total_ns -= process.total_ns;
         user_ticks -= process.user_ticks;
         system_ticks -= process.system_ticks;
     }
+    threads.sort_by_key(|thread| std::cmp::Reverse(thread.total_ns));
     Some(ServerCpu {
         window: Window {
             start_ns: start.at_ns,
@@ -113,7 +144,20 @@ pub(crate) fn cpu_between(start: &CpuReading, end: &CpuReading) -> Option<Server
         user_ns: Some(user_ticks * tick_ns),
         system_ns: Some(system_ticks * tick_ns),
         processes: u32::try_from(end.processes.len()).unwrap_or(u32::MAX),
+        threads,
     })
+}
+
+/// What the threads used that were there at both readings.
+fn threads_between(start: &ProcessReading, end: &ProcessReading) -> Vec<ThreadCpu> {
+    let Ok(pid) = u32::try_from(start.pid) else {
+        return Vec::new();
+    };
+    let both = start.threads.iter().filter_map(|(&tid, before)| {
+        let total_ns = end.threads.get(&tid)?.checked_sub(*before)?;
+        Some(ThreadCpu { pid, tid, total_ns })
+    });
+    both.collect()
 }
 
 #[cfg(test)]
@@ -129,6 +173,7 @@ mod tests {
                 total_ns,
                 user_ticks: 0,
                 system_ticks: 0,
+                threads: BTreeMap::from([(1, total_ns), (2, 2 * total_ns)]),
             })
             .collect();
         CpuReading {
@@ -160,5 +205,18 @@ mod tests {
         assert_eq!(between(&[(1, 0, 10), (2, 0, 1)], &[(1, 0, 15)]), None);
         assert_eq!(between(&[(1, 0, 10)], &[(1, 9, 15)]), None);
         assert_eq!(between(&[], &[]), None);
+    }
+
+    /// Threads that lived through the window are told, busiest first.
+    #[test]
+    fn cpu_time_is_told_by_thread() {
+        let (start, end) = (reading(&[(7, 0, 10)]), reading(&[(7, 0, 15), (8, 3, 4)]));
+        let cpu = cpu_between(&start, &end).expect("both were read");
+        let threads: Vec<(u32, u32, u64)> = cpu
+            .threads
+            .iter()
+            .map(|thread| (thread.pid, thread.tid, thread.total_ns))
+            .collect();
+        assert_eq!(threads, [(7, 2, 10), (7, 1, 5)]);
     }
 }

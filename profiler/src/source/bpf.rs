@@ -1,22 +1,27 @@
 //! Loads the object into the kernel, attaches its programs and maps its counters. The only file
 //! that names aya; what the counters mean is not decided here.
 
+use std::collections::BTreeSet;
 use std::error::Error as StdError;
+use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd, RawFd};
 use std::sync::atomic::AtomicU64;
 
 use aya::maps::Map;
+use aya::programs::links::LinkError;
 use aya::programs::{Program, ProgramError};
 use aya::{Ebpf, EbpfError, EbpfLoader, Endianness};
 use profiler_common::{
     BelowEvents, CountRow, CpuRow, EndRow, ErrnoRow, Events, GROUP_ENTRIES, GROUP_NONE, GroupEntry,
     LabelClock, Lives, PORT_WORDS, PortWord, ROWS, SegmentSlot, SplitRow, StartSlot,
     TARGETS_PER_ENTRY, TargetEntry, TimeRow, UNKNOWN_ROWS, URING_REPEATS, URING_ROWS, URING_SLOTS,
-    UnknownEntry, UringRow, WAIT_ROWS, WaitRow, global, map, program,
+    UnknownEntry, UringRow, WAIT_ROWS, WaitRow, global, map,
 };
 use recording::Detail;
 
+use super::loaded::Loaded;
 use super::object::{check_abi, object};
+use super::programs::{FUNCTION, LIFECYCLE, programs};
 use super::{ByThread, CounterSource, Tables, below};
 use crate::btf::Btf;
 use crate::sys::{Mapping, Parts, Shared};
@@ -338,40 +343,6 @@ fn attach_one(program: &mut Program, point: &str, btf: &aya::Btf) -> Result<RawF
     Ok(program.fd()?.as_fd().as_raw_fd())
 }
 
-/// Programs of a detail and their tracepoints; the ones of every call last, so that a failure
-/// before them costs the host nothing.
-fn programs(detail: Detail) -> Vec<(&'static str, &'static str)> {
-    let calls: &[_] = match detail {
-        Detail::Floor => &[
-            (program::FLOOR_EXIT, "sys_exit"),
-            (program::FLOOR_ENTER, "sys_enter"),
-        ],
-        Detail::Counts => &[(program::COUNTS_EXIT, "sys_exit")],
-        Detail::Times => &[
-            (program::TIMES_EXIT, "sys_exit"),
-            (program::TIMES_ENTER, "sys_enter"),
-        ],
-        Detail::Sched => return [&program::INTERRUPTS[..], &SCHED_PROGRAMS].concat(),
-    };
-    [&LIFECYCLE[..], calls].concat()
-}
-
-/// Programs of detail `sched` beside those on interrupts, which come first: what they count is taken
-/// out of what the others do.
-const SCHED_PROGRAMS: [(&str, &str); 11] = [
-    (program::SOFTIRQ_EXIT, "softirq_exit"),
-    (program::SOFTIRQ_ENTRY, "softirq_entry"),
-    (program::PAGE_FAULT, "page_fault_user"),
-    (program::SCHED_MIGRATE, "sched_migrate_task"),
-    (program::SCHED_FORK, "sched_process_fork"),
-    (program::SCHED_EXEC, "sched_process_exec"),
-    (program::SCHED_END, "sched_process_exit"),
-    (program::SCHED_SWITCH, "sched_switch"),
-    (program::SCHED_WAKEUP, "sched_wakeup"),
-    (program::SCHED_EXIT, "sys_exit"),
-    (program::SCHED_ENTER, "sys_enter"),
-];
-
 /// Lets the kernel keep run statistics of all programs as long as the descriptor is open.
 fn keep_statistics() -> Result<OwnedFd, ProfilerError> {
     aya::sys::enable_stats(aya::sys::Stats::RunTime).map_err(|error| {
@@ -380,28 +351,37 @@ fn keep_statistics() -> Result<OwnedFd, ProfilerError> {
     })
 }
 
-/// How many programs of ours the kernel holds, of this and of other processes, recognised by their
-/// names. Zero once every session has ended.
-pub fn loaded_programs() -> std::io::Result<usize> {
-    let ours = [Detail::Floor, Detail::Counts, Detail::Times, Detail::Sched]
-        .into_iter()
-        .flat_map(programs)
-        .chain([FUNCTION])
-        .map(|(name, _)| name)
-        .chain(below::PROGRAMS);
-    // The kernel keeps 15 bytes of a name.
-    let names: Vec<&str> = ours.map(|name| name.get(..15).unwrap_or(name)).collect();
-    let mut count = 0;
-    for program in aya::programs::loaded_programs() {
-        // One that was unloaded meanwhile cannot be asked for its name.
-        let name = match program {
-            Ok(program) => program.name_as_str().unwrap_or_default().to_owned(),
-            Err(ProgramError::SyscallError(error)) => return Err(error.io_error),
-            Err(error) => return Err(std::io::Error::other(error)),
+/// The programs that the kernel holds, whoever loaded them.
+pub(crate) fn loaded() -> io::Result<Vec<Loaded>> {
+    let mut attached = BTreeSet::new();
+    for link in aya::programs::loaded_links() {
+        match link {
+            Ok(link) => attached.insert(link.program_id()),
+            Err(LinkError::SyscallError(error)) if is_fleeting(&error.io_error) => continue,
+            Err(LinkError::SyscallError(error)) => return Err(error.io_error),
+            Err(error) => return Err(io::Error::other(error)),
         };
-        count += usize::from(names.contains(&name.as_str()));
     }
-    Ok(count)
+    let mut found = Vec::new();
+    for program in aya::programs::loaded_programs() {
+        match program {
+            Ok(program) => found.push(Loaded {
+                kind: program.program_type() as u32,
+                name: String::from_utf8_lossy(program.name()).into_owned(),
+                id: program.id(),
+                attached: attached.contains(&program.id()),
+            }),
+            Err(ProgramError::SyscallError(error)) if is_fleeting(&error.io_error) => {}
+            Err(ProgramError::SyscallError(error)) => return Err(error.io_error),
+            Err(error) => return Err(io::Error::other(error)),
+        }
+    }
+    Ok(found)
+}
+
+/// What was freed meanwhile cannot be asked, nor a link that is being made (`bpf_link_by_id` in the kernel).
+fn is_fleeting(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ENOENT | libc::EAGAIN))
 }
 
 fn mapping<T: Shared>(
@@ -447,8 +427,8 @@ fn not_permitted(attempt: &str, error: &(dyn StdError + 'static)) -> Option<Prof
     let mut cause = Some(error);
     while let Some(error) = cause {
         let number = error
-            .downcast_ref::<std::io::Error>()
-            .and_then(std::io::Error::raw_os_error);
+            .downcast_ref::<io::Error>()
+            .and_then(io::Error::raw_os_error);
         if number == Some(libc::EMFILE) {
             return Some(ProfilerError::too_many_files(attempt));
         }
@@ -489,12 +469,6 @@ fn refused(what: &str, error: &(dyn StdError + 'static)) -> ProfilerError {
     }
 }
 
-const LIFECYCLE: [(&str, &str); 3] = [
-    (program::PROCESS_FORK, "sched_process_fork"),
-    (program::PROCESS_EXEC, "sched_process_exec"),
-    (program::PROCESS_EXIT, "sched_process_exit"),
-];
-const FUNCTION: (&str, &str) = (program::FUNCTION_EXIT, "x64_sys_call");
 const VMLINUX_BTF: &str = "/sys/kernel/btf/vmlinux";
 /// Characters of a cause that are kept.
 const MOST_CAUSE: usize = 2000;

@@ -2,13 +2,16 @@
 
 mod below;
 mod bpf;
+mod loaded;
 mod object;
+mod programs;
 #[cfg(test)]
 pub(crate) mod replay;
 
 pub(crate) use below::{TCP_RESET_RECEIVED, TCP_RESET_SENT, TCP_RETRANSMIT, URING_TRACEPOINTS};
-pub use bpf::loaded_programs;
-pub(crate) use bpf::{Bpf, LoadPlan};
+pub(crate) use bpf::{Bpf, LoadPlan, loaded};
+pub(crate) use loaded::Loaded;
+pub use loaded::loaded_programs;
 pub use object::bpf_object_sha256;
 
 use std::sync::atomic::AtomicU64;

@@ -23,4 +23,5 @@ mod locked_down;
 mod sched;
 mod strace;
 mod targets;
+mod tracers;
 mod workload_process;

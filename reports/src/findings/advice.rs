@@ -14,6 +14,12 @@ pub(super) enum Server {
 }
 
 impl Server {
+    /// The name of its program.
+    pub(super) fn name(self) -> &'static str {
+        let known = SERVERS.iter().find(|(_, server)| *server == self);
+        known.map_or("other", |(name, _)| name)
+    }
+
     /// The server of an arm, by its recipe, or by the program that is run.
     pub(super) fn of(arm: &Arm, comms: &[&str]) -> Self {
         let program = |path: &str| path.rsplit('/').next().unwrap_or(path).to_owned();

@@ -20,7 +20,11 @@ pub(super) const RULES: [Rule; 4] = [
                 (Nginx, "set `listen ... reuseport`, or `accept_mutex on`"),
                 (
                     H2o,
-                    "give every thread its own listening socket (`tcp-reuseport: ON`)",
+                    "set `num-threads` no higher than the CPUs that it may use; version 2.2 cannot give each thread a listening socket",
+                ),
+                (
+                    Caddy,
+                    "set GOMAXPROCS to the CPUs that it may use; the runtime of Go accepts on one socket",
                 ),
                 (Haproxy, "set `bind ... shards by-thread`"),
                 (
@@ -44,7 +48,7 @@ pub(super) const RULES: [Rule; 4] = [
                 ),
                 (
                     H2o,
-                    "turn on `ssl-session-resumption` (mode all), and keep connections open",
+                    "set `ssl-session-resumption: {mode: all}`, and keep connections open",
                 ),
                 (
                     Haproxy,
@@ -73,6 +77,14 @@ pub(super) const RULES: [Rule; 4] = [
                 (
                     Haproxy,
                     "set `backlog 4096`, and net.core.somaxconn to as much",
+                ),
+                (
+                    H2o,
+                    "raise net.core.somaxconn, which cuts the queue that it asks for",
+                ),
+                (
+                    Caddy,
+                    "raise net.core.somaxconn: the runtime of Go asks for a queue as long as that",
                 ),
                 (
                     Node,

@@ -3,7 +3,7 @@
 use recording::Confidence;
 
 use super::advice::Advice;
-use super::advice::Server::{Caddy, Haproxy, Nginx, Node};
+use super::advice::Server::{Caddy, H2o, Haproxy, Nginx, Node};
 use super::facts::{CallFacts, Facts};
 use super::{Found, Rule, detail, number};
 use crate::attribution::CallGroup;
@@ -21,6 +21,11 @@ pub(super) const RULES: [Rule; 3] = [
                     "leave `epoll_events` at 512 or raise it; else nothing: an idle worker wakes for each event",
                 ),
                 (Haproxy, "raise `tune.maxpollevents`"),
+                (
+                    Caddy,
+                    "nothing to set: the runtime of Go asks for 128 events at once",
+                ),
+                (Node, "nothing to set: libuv asks for 1024 events at once"),
             ],
             any: "ask for many events at once (maxevents), and serve all before waiting again",
         },
@@ -39,7 +44,7 @@ pub(super) const RULES: [Rule; 3] = [
                 ),
                 (
                     Haproxy,
-                    "set `tune.fd.edge-triggered on`, and keep connections alive (`http-reuse always`)",
+                    "set `tune.fd.edge-triggered on` (after `expose-experimental-directives`), and keep connections alive (`http-reuse always`)",
                 ),
                 (
                     Caddy,
@@ -62,6 +67,7 @@ pub(super) const RULES: [Rule; 3] = [
             servers: &[
                 (Nginx, "set `use epoll;` in the events block"),
                 (Haproxy, "remove `noepoll` from the global section"),
+                (H2o, "take version 1.4 or later, which waits with epoll"),
             ],
             any: "wait with epoll",
         },

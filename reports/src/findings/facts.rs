@@ -41,6 +41,9 @@ pub(super) struct CallFacts {
     /// Sleep inside, ns; `None` below detail `sched`.
     pub(super) asleep_ns: Option<f64>,
     pub(super) sleeps: f64,
+    /// The shortest of them by the wall clock, ns, the probes' part taken out; `None` where none was
+    /// timed.
+    shortest_ns: Option<f64>,
 }
 
 impl CallFacts {
@@ -100,6 +103,15 @@ impl<'a> Facts<'a> {
         let calls = self.calls.iter().filter(|call| test(call));
         calls
             .map(|call| Some(call.ns? + call.count * self.entry_exit_ns))
+            .sum()
+    }
+
+    /// What the calls would cost per request, ns, if each took as long as the shortest of its kind: what is
+    /// saved without them at least, where some of them do work that stays. `None` where none was timed.
+    pub(super) fn least_cost(&self, test: impl Fn(&CallFacts) -> bool) -> Option<f64> {
+        let calls = self.calls.iter().filter(|call| test(call));
+        calls
+            .map(|call| Some(call.count * (call.shortest_ns? + self.entry_exit_ns)))
             .sum()
     }
 
@@ -188,6 +200,7 @@ fn blank(row: &CallRow, label: String) -> CallFacts {
         ns: Some(0.0),
         asleep_ns: Some(0.0),
         sleeps: 0.0,
+        shortest_ns: None,
     }
 }
 
@@ -208,6 +221,12 @@ fn add(call: &mut CallFacts, row: &CallRow, requests: f64, detail: Detail, insid
     call.ns = call.ns.zip(ns).map(|(sum, ns)| sum + ns);
     let asleep = split.map(|split| split.off_cpu_ns as f64 / requests);
     call.asleep_ns = call.asleep_ns.zip(asleep).map(|(sum, ns)| sum + ns);
+    let shortest = row.time.as_ref().and_then(|time| time.ns_min);
+    let shortest = shortest.map(|ns| (ns as f64 - inside_ns).max(0.0));
+    call.shortest_ns = match (call.shortest_ns, shortest) {
+        (Some(known), Some(ns)) => Some(known.min(ns)),
+        (known, ns) => known.or(ns),
+    };
     call.sleeps += split.and_then(|split| split.sleeps).unwrap_or(0) as f64 / requests;
 }
 

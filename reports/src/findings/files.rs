@@ -49,6 +49,14 @@ pub(super) const RULES: [Rule; 2] = [
                     "set `aio threads` for large files, or give the machine memory for the page cache",
                 ),
                 (
+                    H2o,
+                    "raise `num-threads`, so that a thread that waits for a disk holds fewer connections up",
+                ),
+                (
+                    Caddy,
+                    "give the machine memory for the page cache; the runtime of Go starts threads for reads that wait",
+                ),
+                (
                     Node,
                     "read asynchronously (fs.promises), never with the ...Sync functions",
                 ),

@@ -43,6 +43,18 @@ pub fn rules() -> Vec<(&'static str, &'static str)> {
         .collect()
 }
 
+/// What rules advise for the servers that they know: the rule, the server, and what to change there.
+/// Words of a configuration stand between backquotes.
+pub fn advice() -> Vec<(&'static str, &'static str, &'static str)> {
+    let rules = FAMILIES.iter().flat_map(|family| family.iter());
+    rules
+        .flat_map(|rule| {
+            let servers = rule.advice.servers.iter();
+            servers.map(|(server, change)| (rule.id, server.name(), *change))
+        })
+        .collect()
+}
+
 /// One rule.
 struct Rule {
     id: &'static str,

@@ -3,7 +3,7 @@
 use recording::Confidence;
 
 use super::advice::Advice;
-use super::advice::Server::{Caddy, Node};
+use super::advice::Server::{Caddy, Haproxy, Node};
 use super::facts::{CallFacts, Facts};
 use super::{Found, Rule, number};
 use crate::figures::per_request;
@@ -19,7 +19,11 @@ pub(super) const RULES: [Rule; 3] = [
                     Caddy,
                     "raise GOGC, or set GOMEMLIMIT with GOGC=off, so that the collector runs less often",
                 ),
-                (Node, "raise --max-semi-space-size, and reuse buffers"),
+                (Haproxy, "set `no-memory-trimming` in the global section"),
+                (
+                    Node,
+                    "raise --max-semi-space-size (node --max-semi-space-size=64), and reuse buffers",
+                ),
             ],
             any: "raise MALLOC_TRIM_THRESHOLD_ and MALLOC_MMAP_THRESHOLD_ (glibc), reuse buffers, or use \
                   another allocator",
@@ -44,10 +48,16 @@ pub(super) const RULES: [Rule; 3] = [
         about: "random numbers are asked of the kernel for each request",
         cause: "identifiers, nonces or hash seeds that are made one by one",
         advice: Advice {
-            servers: &[(
-                Node,
-                "make identifiers from a pool: crypto.randomUUID caches, crypto.randomBytes(16) does not",
-            )],
+            servers: &[
+                (
+                    Haproxy,
+                    "leave uuid() out of `unique-id-format`: `unique-id-format %{+X}o%ci:%cp_%Ts_%rt`",
+                ),
+                (
+                    Node,
+                    "make identifiers from a pool: crypto.randomUUID caches, crypto.randomBytes(16) does not",
+                ),
+            ],
             any: "ask for many random bytes at once, or seed a generator in user code",
         },
         check: random,

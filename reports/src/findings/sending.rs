@@ -44,6 +44,7 @@ pub(super) const RULES: [Rule; 4] = [
                     Node,
                     "end a response with one `res.end(body)`, or use `res.cork()` and `res.uncork()`",
                 ),
+                (Haproxy, "remove `option http-no-delay`"),
                 (
                     Caddy,
                     "write through a buffer: handlers that flush after each part defeat it",
@@ -63,12 +64,15 @@ pub(super) const RULES: [Rule; 4] = [
                     Nginx,
                     "set `access_log ... buffer=64k flush=5s`, or `access_log off`",
                 ),
+                (H2o, "remove `access-log`; it has no buffer"),
                 (
-                    H2o,
-                    "remove `access-log`, or write it through a pipe to a program that buffers",
+                    Haproxy,
+                    "log to a ring in memory: `log ring@requests local0`",
                 ),
-                (Haproxy, "log to a ring or a socket in place of a file"),
-                (Caddy, "remove `log` from the site, or raise its level"),
+                (
+                    Caddy,
+                    "remove `log` from the site, or discard it: `log { output discard }`",
+                ),
                 (Node, "log through a buffered, asynchronous destination"),
             ],
             any: "buffer the access log, or turn it off",
@@ -85,6 +89,18 @@ pub(super) const RULES: [Rule; 4] = [
                 (
                     Nginx,
                     "no setting is known; the server would have to stop at a short read",
+                ),
+                (
+                    H2o,
+                    "no setting is known; the server would have to stop at a short read",
+                ),
+                (
+                    Haproxy,
+                    "set `tune.recv_enough` below the bytes of a request",
+                ),
+                (
+                    Caddy,
+                    "no setting is known; the runtime of Go tries to read before it waits",
                 ),
                 (
                     Node,
@@ -117,10 +133,12 @@ fn cork(facts: &Facts<'_>) -> Option<Found> {
             number("sendfile per request", files, HALF),
             number("bytes per sendfile", moved, TINY_BYTES),
         ],
-        cost_ns: facts.cost(option),
+        cost_ns: facts.least_cost(option),
         calls: facts.labels(option),
         confidence: Confidence::Likely,
-        caveat: "which option is set was not seen".to_owned(),
+        caveat: "which option is set was not seen; the cost is that of calls that only set one, since the \
+                 one that uncorks also sends, and sending stays"
+            .to_owned(),
     })
 }
 

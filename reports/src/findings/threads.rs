@@ -1,6 +1,6 @@
 //! Rules about threads that wait for each other, for a CPU, or for nothing.
 
-use recording::{Confidence, Group, GroupBy};
+use recording::{Confidence, Probes, ServerCpu};
 
 use super::advice::Advice;
 use super::advice::Server::{Caddy, H2o, Haproxy, Nginx, Node};
@@ -8,6 +8,7 @@ use super::facts::{CallFacts, Facts};
 use super::{Found, Rule, detail, number};
 use crate::attribution::CallGroup;
 use crate::figures::{micros, per_request, percent};
+use crate::metrics::good_rounds;
 
 pub(super) const RULES: [Rule; 3] = [
     Rule {
@@ -20,9 +21,10 @@ pub(super) const RULES: [Rule; 3] = [
                     Nginx,
                     "turn `aio threads` off where files are in the page cache",
                 ),
+                (H2o, "set `num-threads` to the CPUs that it may use"),
                 (
                     Haproxy,
-                    "set `nbthread` to the CPUs that it may use, and `shards by-thread` at bind",
+                    "set `nbthread` to the CPUs that it may use, and `bind ... shards by-thread`",
                 ),
                 (Caddy, "set GOMAXPROCS to the CPUs that it may use"),
                 (Node, "set UV_THREADPOOL_SIZE, and keep work off the pool"),
@@ -43,11 +45,11 @@ pub(super) const RULES: [Rule; 3] = [
                 ),
                 (
                     H2o,
-                    "compare `tcp-reuseport` on and off; more connections than threads",
+                    "set `num-threads` to the CPUs that it may use, and open many more connections than threads",
                 ),
                 (
                     Haproxy,
-                    "leave `tune.listener.multi-queue` on; `shards by-thread` with many connections",
+                    "leave `tune.listener.multi-queue on`; with many connections `bind ... shards by-thread`",
                 ),
                 (Node, "use the cluster module with SCHED_RR"),
             ],
@@ -60,7 +62,28 @@ pub(super) const RULES: [Rule; 3] = [
         about: "a quota of the control group held the server back",
         cause: "cpu.max is lower than what the server could use",
         advice: Advice {
-            servers: &[],
+            servers: &[
+                (
+                    Nginx,
+                    "raise cpu.max, or set `worker_processes` to the whole CPUs of the quota",
+                ),
+                (
+                    H2o,
+                    "raise cpu.max, or set `num-threads` to the whole CPUs of the quota",
+                ),
+                (
+                    Haproxy,
+                    "raise cpu.max, or set `nbthread` to the whole CPUs of the quota",
+                ),
+                (
+                    Caddy,
+                    "raise cpu.max, or set GOMAXPROCS to the whole CPUs of the quota",
+                ),
+                (
+                    Node,
+                    "raise cpu.max, or start as many processes as the quota has whole CPUs",
+                ),
+            ],
             any: "raise cpu.max (CPUQuota= of a unit, limits.cpu of a container), or give it fewer threads",
         },
         check: throttled,
@@ -96,23 +119,9 @@ fn contention(facts: &Facts<'_>) -> Option<Found> {
 }
 
 fn uneven(facts: &Facts<'_>) -> Option<Found> {
-    let (busiest, idlest, workers) = facts
-        .profiles()
-        .filter(|profile| matches!(profile.grouped_by, Some(GroupBy::Thread | GroupBy::Process)))
-        .filter_map(|profile| {
-            let window = profile.window.length_ns() as f64;
-            let shares: Option<Vec<f64>> = profile
-                .groups
-                .iter()
-                .map(|group| Some(busy_ns(group)? / window))
-                .collect();
-            let shares = shares?;
-            // Helpers that hardly run are no workers.
-            let working = || shares.iter().copied().filter(|share| *share >= WORKER);
-            let count = working().count();
-            let (low, high) = (working().reduce(f64::min)?, working().reduce(f64::max)?);
-            (count > 1).then_some((high, low, count))
-        })
+    let rounds = good_rounds(facts.recording, &facts.arm.name, Probes::Off);
+    let (busiest, idlest, workers) = rounds
+        .filter_map(|round| spread(round.server_cpu.as_ref()?))
         .max_by(|x, y| (x.0 - x.1).total_cmp(&(y.0 - y.1)))?;
     (busiest >= BUSY && idlest <= SPARE).then(|| Found {
         title: format!(
@@ -133,15 +142,16 @@ fn uneven(facts: &Facts<'_>) -> Option<Found> {
     })
 }
 
-/// CPU time of a group, ns; `None` below detail `sched`.
-fn busy_ns(group: &Group) -> Option<f64> {
-    let outside = group.outside.as_ref()?.on_cpu_ns;
-    let inside = group
-        .calls
-        .iter()
-        .filter_map(|call| call.split.as_ref())
-        .map(|split| split.on_cpu_ns);
-    Some((outside + inside.sum::<u64>()) as f64)
+/// How busy the busiest and the idlest worker were, as shares of one CPU, and how many workers there are.
+fn spread(cpu: &ServerCpu) -> Option<(f64, f64, usize)> {
+    let window_ns = cpu.window.length_ns() as f64;
+    let shares = cpu.threads.iter();
+    let shares = shares.map(|thread| thread.total_ns as f64 / window_ns);
+    // Helpers that hardly run are no workers.
+    let working: Vec<f64> = shares.filter(|share| *share >= WORKER).collect();
+    let low = working.iter().copied().reduce(f64::min)?;
+    let high = working.iter().copied().reduce(f64::max)?;
+    (working.len() > 1).then_some((high, low, working.len()))
 }
 
 fn throttled(facts: &Facts<'_>) -> Option<Found> {

@@ -1,10 +1,12 @@
 //! Gates on the machine: other work on the server's CPUs, and tracers of others.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use recording::{Gate, MachineCpu, Probes, Recording, Round};
+use recording::{Gate, MachineCpu, Probes, Recording, Round, Tracer};
 
 use super::Finding;
+use super::saturation::by_count;
 use crate::figures::{counted, percent};
 use crate::layout::WRITES;
 use crate::metrics::good_rounds;
@@ -70,7 +72,7 @@ fn load_average(recording: &Recording) -> Finding {
 }
 
 /// Whether the client has CPUs of its own, so that it is no foreign work.
-fn pinned_apart(recording: &Recording) -> bool {
+pub(crate) fn pinned_apart(recording: &Recording) -> bool {
     recording.scenario.as_ref().is_some_and(|scenario| {
         scenario.server_cpus.is_some() && scenario.server_cpus != scenario.client_cpus
     })
@@ -81,12 +83,23 @@ fn pinned_apart(recording: &Recording) -> bool {
 fn foreign_share(recording: &Recording, arm: &str) -> Option<f64> {
     let (mut foreign_ns, mut capacity_ns) = (0.0, 0.0);
     for round in good_rounds(recording, arm, Probes::Off) {
-        let (cpu, server_ns) = machine_and_server(round)?;
-        let others = (cpu.tasks_ns as f64 - server_ns).max(0.0) + cpu.steal_ns as f64;
-        foreign_ns += (others - TICK_NS * f64::from(cpu.cpus)).max(0.0);
-        capacity_ns += f64::from(cpu.cpus) * cpu.window.length_ns() as f64;
+        let (foreign, capacity) = foreign_time(round)?;
+        foreign_ns += foreign;
+        capacity_ns += capacity;
     }
     (capacity_ns > 0.0).then(|| foreign_ns / capacity_ns)
+}
+
+/// Time of the server's CPUs in a round that neither the server nor interrupts used, and all of it, ns;
+/// `None` where it was not read.
+pub(crate) fn foreign_time(round: &Round) -> Option<(f64, f64)> {
+    let (cpu, server_ns) = machine_and_server(round)?;
+    let others = (cpu.tasks_ns as f64 - server_ns).max(0.0) + cpu.steal_ns as f64;
+    let foreign_ns = (others - TICK_NS * f64::from(cpu.cpus)).max(0.0);
+    Some((
+        foreign_ns,
+        f64::from(cpu.cpus) * cpu.window.length_ns() as f64,
+    ))
 }
 
 /// What the CPUs did in a round, and the server's CPU time scaled to the same window.
@@ -115,22 +128,21 @@ pub(crate) fn machine_busy(recording: &Recording, arm: &str) -> Option<f64> {
 /// G13: nobody else traced the server or the machine.
 pub(super) fn tracers(recording: &Recording) -> Gate {
     let finding = match &recording.tracers {
-        None => Finding::not_measured(
-            "nobody could look for other tracers",
-            "run as root (sudo), so that programs in the kernel can be listed",
-        ),
+        None => not_looked(recording),
         Some(tracers) if tracers.is_empty() => Finding::ok("none".to_owned()),
         Some(tracers) => {
-            let list: Vec<String> = tracers
-                .iter()
-                .map(|tracer| format!("{} {}", tracer.kind, tracer.what))
-                .collect();
-            Finding::refuse(
-                list.join(", "),
-                "stop them (strace, perf, bpftrace, agents), or accept what they cost with \
-                 --allow-mismatch G13"
-                    .to_owned(),
-            )
+            let list = by_kind(tracers);
+            if by_count(recording) {
+                // They make calls dearer, not more.
+                Finding::warn(list, "read counts, not times")
+            } else {
+                Finding::refuse(
+                    list,
+                    "stop them (strace, perf, bpftrace, agents), or accept what they cost with \
+                     --allow-mismatch G13"
+                        .to_owned(),
+                )
+            }
         }
     };
     finding.gate(
@@ -140,6 +152,46 @@ pub(super) fn tracers(recording: &Recording) -> Gate {
     )
 }
 
+/// The tracers by kind, those of one kind together, the first few by name.
+fn by_kind(tracers: &[Tracer]) -> String {
+    let mut kinds: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for tracer in tracers {
+        // Programs have an id, which says nothing to people.
+        let what = tracer.what.split(" (id ").next().unwrap_or(&tracer.what);
+        kinds.entry(&tracer.kind).or_default().push(what);
+    }
+    let kinds = kinds.into_iter().map(|(kind, all)| {
+        let mut names = all.clone();
+        names.sort_unstable();
+        names.dedup();
+        let more = names.len().saturating_sub(NAMED_TRACERS);
+        let mut text = format!("{kind}: {}", names[..names.len() - more].join(", "));
+        if more > 0 {
+            write!(text, " and {more} more").expect(WRITES);
+        }
+        if all.len() > names.len() {
+            write!(text, " ({} in all)", all.len()).expect(WRITES);
+        }
+        text
+    });
+    kinds.collect::<Vec<_>>().join("; ")
+}
+
+/// Why nobody looked for tracers.
+fn not_looked(recording: &Recording) -> Finding {
+    let mut reasons = recording.not_measured.iter();
+    match reasons.find(|item| item.what == "other tracers") {
+        Some(reason) => {
+            let remedy = reason.remedy.as_deref().unwrap_or_default();
+            Finding::not_measured(&reason.why, remedy)
+        }
+        None if recording.rounds.is_empty() => Finding::not_measured("no round was run", ""),
+        None => Finding::not_measured("this version of whyfast did not look", ""),
+    }
+}
+
+/// Tracers of one kind that a gate names.
+const NAMED_TRACERS: usize = 4;
 /// Share of the server's CPUs that others may use.
 const FOREIGN_SHARE: f64 = 0.01;
 /// The resolution of `/proc/stat`, ns.

@@ -17,9 +17,11 @@ use recording::{Gate, GateStatus, Recording};
 use crate::join::ArmFigures;
 
 pub(crate) use control::half_width;
-pub(crate) use machine::machine_busy;
+pub(crate) use machine::{foreign_time, machine_busy, pinned_apart};
 pub(crate) use parity::{differing_settings, header_differences};
-pub(crate) use saturation::{Saturation, client_busy, cpu_count, saturation, server_busy};
+pub(crate) use saturation::{
+    Saturation, ceiling_share, client_busy, cpu_count, saturation, server_busy,
+};
 
 /// Every gate, in the order of its number. A gate that would refuse and whose id is in `allowed`
 /// gets the status `allowed` instead.

@@ -26,7 +26,11 @@ pub fn compare(recording: &Recording, end: &Footer) -> String {
     );
     document.text(&escape(&environment));
     document.text(&escape(&view_of::conditions(recording, true)));
+    if let Some(summary) = view::fingerprint::summary(recording) {
+        document.text(&escape(&summary));
+    }
     document.table(Priority::Verdict, &view_of::headline(recording, &figures));
+    document.table(Priority::Caveats, &view::control::at_equal_rates(recording));
     document.list(Priority::Caveats, &judgement::gates(recording));
 
     let waterfalls = why::waterfalls(recording, WHY);
@@ -43,6 +47,7 @@ pub fn compare(recording: &Recording, end: &Footer) -> String {
     let extent = Extent {
         rows: ROWS,
         width: usize::MAX,
+        rest: true,
     };
     if judgement::hidden_by_loss(recording) {
         document.text("Syscalls per request are hidden: too many events were lost (G12).");
@@ -58,7 +63,7 @@ pub fn compare(recording: &Recording, end: &Footer) -> String {
         document.list(Priority::Tables, &notes);
     }
     let mut caveats: Vec<view::Line> = view_of::probes(recording, &figures).into_iter().collect();
-    caveats.extend(view_of::failed_rounds(recording));
+    caveats.extend(view_of::unused_rounds(recording));
     caveats.extend(view_of::headers(recording));
     caveats.extend(view::warnings(recording));
     let derived = view_of::derived_not_measured(recording, &figures);
@@ -68,6 +73,14 @@ pub fn compare(recording: &Recording, end: &Footer) -> String {
         document.table(Priority::Caveats, &settings);
     }
     document.details("all gates", &judgement::gate_table(recording));
+    if let Some(fingerprint) = &recording.fingerprint {
+        let summary = format!("fingerprint of the machine, {}", fingerprint.hash);
+        document.details(
+            "programs and limits of the servers",
+            &view::fingerprint::server_table(fingerprint),
+        );
+        document.details(&summary, &view::fingerprint::machine_table(fingerprint));
+    }
     for arm in &recording.arms {
         for file in &arm.config {
             let summary = view_of::config_title(recording, arm, file);

@@ -233,7 +233,7 @@ mod tests {
             rows: (0..rows)
                 .map(|n| vec![format!("call_{n}"), "x".repeat(90)])
                 .collect(),
-            left: Vec::new(),
+            ..Table::default()
         }
     }
 

@@ -18,7 +18,7 @@ pub fn load(recording: &Recording, end: &Footer) -> String {
     } else {
         document.text("### load");
         lines.push(view::Line::new("load", "nothing was measured"));
-        lines.extend(view::compare::failed_rounds(recording));
+        lines.extend(view::compare::unused_rounds(recording));
     }
     lines.extend(view::warnings(recording));
     lines.extend(view::not_measured(recording, &[]));

@@ -21,7 +21,7 @@ pub fn profile(recording: &Recording, end: &Footer) -> String {
         top.extend(view_of::lines(profile));
     } else {
         top.push(view::Line::new("profile", "nothing was measured"));
-        top.extend(view::compare::failed_rounds(recording));
+        top.extend(view::compare::unused_rounds(recording));
     }
     top.extend(view::warnings(recording));
     top.extend(view::not_measured(recording, &[]));
@@ -41,6 +41,12 @@ pub fn profile(recording: &Recording, end: &Footer) -> String {
         document.details("per second", &view_of::rates(profile, usize::MAX));
     }
     document.text(&escape(&view::machine(&recording.host)));
+    if let Some(fingerprint) = &recording.fingerprint {
+        let summary = format!("fingerprint of the machine, {}", fingerprint.hash);
+        let servers = view::fingerprint::server_table(fingerprint);
+        document.details("programs and limits of the target", &servers);
+        document.details(&summary, &view::fingerprint::machine_table(fingerprint));
+    }
     document.footer(end);
     document.render()
 }

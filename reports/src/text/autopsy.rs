@@ -12,7 +12,7 @@ pub fn autopsy(autopsy: &Autopsy, style: &Style) -> String {
     let title = style.paint(Tone::Strong, "autopsy");
     let mut text = format!("{title}  {}\n", view::title(autopsy));
     text.push_str(&lines(style, &[view::verdict(autopsy)]));
-    text.push_str(&table(view::servers(autopsy)));
+    text.push_str(&table(style, view::servers(autopsy)));
     text.push_str(&lines(style, &view::ratios(autopsy)));
     for (heading, of_kind) in view::statements(autopsy) {
         text.push_str(&super::heading(style, heading));

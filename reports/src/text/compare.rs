@@ -1,91 +1,165 @@
-//! The comparison on a terminal: verdict first, then why, then the calls.
+//! The comparison on a terminal: verdict first, then why, then the calls, on one screen.
 
 use recording::Recording;
 
 use super::{footer, heading, lines, table};
-use crate::join::join;
-use crate::layout::{Footer, Style, Tone};
+use crate::join::{ArmFigures, join};
+use crate::layout::{Footer, Style};
 use crate::view::syscalls::{Extent, call_table};
 use crate::view::{self, Line, compare as view_of, judgement, why};
 
-/// Renders an analysed comparison.
+/// Renders an analysed comparison in at most 45 lines, where what has to be said leaves room for that:
+/// rows that matter least go first, and Markdown has them all.
 pub fn compare(recording: &Recording, style: &Style, end: &Footer) -> String {
-    let style = *style;
     let figures = join(recording);
-    let title = style.paint(
-        Tone::Strong,
-        &format!("compare {}", view_of::title(recording)),
+    let page = |size: &Size| page(recording, &figures, *style, size) + &footer(*style, end);
+    let fits = |text: &String| text.lines().count() <= LINES;
+    let (last, larger) = SIZES.split_last().expect("there are sizes");
+    let mut pages = larger.iter().map(page);
+    pages.find(fits).unwrap_or_else(|| page(last))
+}
+
+/// How much of each part is shown.
+struct Size {
+    /// Causes with a row of their own.
+    causes: usize,
+    /// Calls with a row of their own; for none there is no table of calls.
+    calls: usize,
+    /// Findings.
+    findings: usize,
+    /// Whether there are notes under the table of calls, what event loops did, and how headers differ.
+    notes: bool,
+}
+
+fn page(recording: &Recording, figures: &[ArmFigures], style: Style, size: &Size) -> String {
+    let title = format!(
+        "{}  {}",
+        view_of::title(recording),
+        view_of::environment(recording)
     );
-    let mut text = format!("{title}\n");
-    let kernel = view::name(&recording.host.kernel);
-    let environment = format!("{}  kernel {kernel}", view_of::environment(recording));
-    let mut top = vec![
-        Line::new("", environment),
-        Line::new("", view_of::conditions(recording, false)),
-    ];
+    let mut top = vec![Line::toned("compare", title, crate::layout::Tone::Strong)];
     top.extend(view::partial(recording));
     top.extend(judgement::verdict(recording));
     top.extend(judgement::live_arms(recording));
     top.extend(judgement::busy(recording));
     top.extend(judgement::gates(recording));
-    text.push_str(&lines(style, &top));
+    let mut text = lines(style, &top);
 
-    let headline = view_of::headline(recording, &figures);
+    let headline = view_of::headline(recording, figures);
     if !headline.rows.is_empty() {
-        text.push_str(&table(headline));
+        text.push_str(&table(style, headline));
     }
-    for why in why::waterfalls(
-        recording,
-        why::Extent {
-            rows: CAUSES,
-            width: style.width,
-        },
-    ) {
+    let extent = why::Extent {
+        rows: size.causes,
+        width: style.width,
+    };
+    for why in why::waterfalls(recording, extent) {
         text.push_str(&heading(style, &why.heading));
-        text.push_str(&table(why.table));
+        text.push_str(&table(style, why.table));
         text.push_str(&lines(style, &why.notes));
     }
     text.push_str(&lines(style, &why::predictions(recording)));
-    text.push_str(&lines(style, &why::findings(recording, FINDINGS)));
-    if judgement::hidden_by_loss(recording) {
-        text.push_str(&heading(
-            style,
-            "SYSCALLS PER REQUEST  hidden: too many events were lost, G12",
-        ));
-    } else if let Some(calls) = call_table(
-        &figures,
-        Extent {
-            rows: ROWS,
-            width: style.width,
-        },
-    ) {
-        text.push_str(&heading(style, &calls.heading));
-        text.push_str(&table(calls.table));
-        let notes: Vec<Line> = calls
-            .notes
-            .into_iter()
-            .map(|note| Line::new("note", note))
-            .collect();
-        text.push_str(&lines(style, &notes));
-        text.push_str(&lines(style, &view_of::waits(&figures)));
-    }
-    let mut bottom: Vec<Line> = view_of::probes(recording, &figures).into_iter().collect();
-    bottom.extend(view_of::failed_rounds(recording));
-    bottom.extend(view_of::headers(recording));
-    bottom.extend(view::warnings(recording));
-    let derived = view_of::derived_not_measured(recording, &figures);
-    bottom.extend(view::not_measured(recording, &derived));
-    text.push_str(&lines(style, &bottom));
-    if let Some(settings) = view_of::settings(recording) {
-        text.push_str(&table(settings));
-    }
-    text.push_str(&footer(style, end));
+    text.push_str(&lines(style, &why::findings(recording, size.findings)));
+    text.push_str(&calls(recording, figures, style, size));
+    text.push_str(&lines(style, &bottom(recording, figures, size)));
     text
 }
 
-/// Calls with a row of their own.
-const ROWS: usize = 8;
-/// Causes with a row of their own.
-const CAUSES: usize = 6;
-/// Findings that are shown.
-const FINDINGS: usize = 3;
+/// The table of calls.
+fn calls(recording: &Recording, figures: &[ArmFigures], style: Style, size: &Size) -> String {
+    if judgement::hidden_by_loss(recording) {
+        let hidden = "SYSCALLS PER REQUEST  hidden: too many events were lost, G12";
+        return heading(style, hidden);
+    }
+    if size.calls == 0 {
+        return String::new();
+    }
+    let extent = Extent {
+        rows: size.calls,
+        width: style.width,
+        rest: !why::tells_user_code(recording),
+    };
+    let Some(calls) = call_table(figures, extent) else {
+        return String::new();
+    };
+    let mut text = heading(style, &calls.heading);
+    text.push_str(&table(style, calls.table));
+    if size.notes {
+        let notes = calls.notes.into_iter().map(|note| Line::new("note", note));
+        let notes: Vec<Line> = notes.chain(view_of::waits(figures)).collect();
+        text.push_str(&lines(style, &notes));
+    }
+    text
+}
+
+/// What has to be known to believe it, and where it was made.
+fn bottom(recording: &Recording, figures: &[ArmFigures], size: &Size) -> Vec<Line> {
+    let mut bottom: Vec<Line> = view_of::probes(recording, figures).into_iter().collect();
+    bottom.extend(view_of::unused_rounds(recording));
+    if size.notes {
+        bottom.extend(view_of::headers(recording));
+    }
+    bottom.extend(view::warnings(recording));
+    let derived = view_of::derived_not_measured(recording, figures);
+    bottom.extend(view::not_measured(recording, &derived));
+    bottom.push(Line::new("run", view_of::conditions(recording, false)));
+    bottom.push(Line::new("machine", view::machine(&recording.host)));
+    let summary = view::fingerprint::summary(recording);
+    bottom.extend(summary.map(|text| Line::new("", text)));
+    bottom
+}
+
+/// Lines of a report: one screen.
+const LINES: usize = 45;
+
+/// What is given up to fit, in this order.
+const SIZES: [Size; 8] = [
+    Size {
+        causes: 6,
+        calls: 8,
+        findings: 3,
+        notes: true,
+    },
+    Size {
+        causes: 6,
+        calls: 8,
+        findings: 3,
+        notes: false,
+    },
+    Size {
+        causes: 6,
+        calls: 5,
+        findings: 3,
+        notes: false,
+    },
+    Size {
+        causes: 5,
+        calls: 4,
+        findings: 2,
+        notes: false,
+    },
+    Size {
+        causes: 4,
+        calls: 3,
+        findings: 2,
+        notes: false,
+    },
+    Size {
+        causes: 4,
+        calls: 2,
+        findings: 1,
+        notes: false,
+    },
+    Size {
+        causes: 3,
+        calls: 1,
+        findings: 1,
+        notes: false,
+    },
+    Size {
+        causes: 3,
+        calls: 0,
+        findings: 1,
+        notes: false,
+    },
+];

@@ -11,7 +11,7 @@ pub fn load(recording: &Recording, style: &Style, end: &Footer) -> String {
     let style = *style;
     let Some(load) = view_of::load(recording) else {
         let mut all: Vec<view::Line> = view::partial(recording).into_iter().collect();
-        all.extend(view::compare::failed_rounds(recording));
+        all.extend(view::compare::unused_rounds(recording));
         all.push(view::Line::toned("load", "nothing was measured", Tone::Bad));
         return lines(style, &all);
     };

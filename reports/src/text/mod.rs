@@ -14,7 +14,7 @@ pub use profile::profile;
 use std::fmt::Write as _;
 
 use crate::clean::clean;
-use crate::layout::{Footer, Style, Tone, WRITES, grid};
+use crate::layout::{Footer, Style, Tone, WRITES, grid, wrap};
 use crate::view::{Line, Table};
 
 /// Labelled lines, each with its tone on the label.
@@ -38,14 +38,20 @@ fn lines(style: Style, lines: &[Line]) -> String {
         .collect()
 }
 
-/// A table of the view.
-fn table(table: Table) -> String {
+/// A table of the view, in as many of its columns as there is room for.
+fn table(style: Style, table: Table) -> String {
+    let table = table.narrowed(style.width);
     grid(table.header, table.rows, &table.left)
 }
 
 /// A heading on its own line.
 fn heading(style: Style, text: &str) -> String {
     let (word, rest) = text.split_at(text.find("  ").unwrap_or(text.len()));
+    let lines = wrap(
+        rest,
+        style.width.saturating_sub(word.chars().count()).max(20),
+    );
+    let rest = lines.join(&format!("\n{}", " ".repeat(word.chars().count())));
     format!("{}{rest}\n", style.paint(Tone::Strong, word))
 }
 

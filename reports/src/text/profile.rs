@@ -16,7 +16,7 @@ pub fn profile(recording: &Recording, style: &Style, end: &Footer) -> String {
             "nothing was measured",
             Tone::Bad,
         ));
-        all.extend(view::compare::failed_rounds(recording));
+        all.extend(view::compare::unused_rounds(recording));
         all.extend(view::not_measured(recording, &[]));
         return lines(style, &all);
     };
@@ -37,12 +37,12 @@ pub fn profile(recording: &Recording, style: &Style, end: &Footer) -> String {
         threads::groups(profile, GROUP_ROWS),
     ] {
         if !part.rows.is_empty() {
-            text.push_str(&table(part));
+            text.push_str(&table(style, part));
         }
     }
     let operations = view::below::operations(profile);
     if !operations.rows.is_empty() {
-        text.push_str(&table(operations));
+        text.push_str(&table(style, operations));
     }
     text.push_str(&footer(style, end));
     text

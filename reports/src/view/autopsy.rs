@@ -51,6 +51,7 @@ pub(crate) fn servers(autopsy: &Autopsy) -> Table {
         header: header.map(str::to_owned).to_vec(),
         rows: autopsy.servers.iter().flat_map(rows).collect(),
         left: vec![1],
+        ..Table::default()
     }
 }
 

@@ -68,7 +68,7 @@ pub(crate) fn operations(profile: &Profile) -> Table {
     Table {
         rows: rows.collect(),
         header: header.into_iter().map(str::to_owned).collect(),
-        left: Vec::new(),
+        ..Table::default()
     }
 }
 

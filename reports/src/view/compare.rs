@@ -5,13 +5,13 @@ use std::fmt::Write as _;
 use recording::{Arm, Comparison, ConfigFile, NotMeasured, Probes, Protocol, Recording};
 
 use super::judgement::hidden_by_loss;
-use super::{ABSENT, Line, Table, name, or_absent, sentence};
+use super::{ABSENT, Line, Table, control, name, or_absent, sentence};
 use crate::clean::{clean, clean_to};
 use crate::figures::{counted, date, interval, micros, per_request, rate, ratio, span};
 use crate::gates::{cpu_count, differing_settings, header_differences};
 use crate::join::ArmFigures;
 use crate::layout::{Tone, WRITES};
-use crate::metrics::{Metric, PROBES_THROUGHPUT, quantile_support};
+use crate::metrics::{Metric, PROBES_THROUGHPUT, equal_rates, quantile_support};
 use crate::verdict::{PAIRS_FOR_AN_INTERVAL, TOO_FEW_PAIRS};
 
 /// `nginx vs h2o`.
@@ -158,6 +158,8 @@ fn metrics_as_rows(recording: &Recording, figures: &[ArmFigures]) -> Table {
             quotient_title(recording),
             "99% CI".into(),
         ],
+        // The verdict has the interval of the first row.
+        optional: vec![4],
         ..Table::default()
     };
     let (a, b) = (&recording.arms[0].name, &recording.arms[1].name);
@@ -173,6 +175,7 @@ fn metrics_as_rows(recording: &Recording, figures: &[ArmFigures]) -> Table {
             bounds(row),
         ]);
     }
+    table.rows.extend(control::p99_rows(recording));
     let [first, second] = figures else {
         return table;
     };
@@ -221,6 +224,7 @@ fn arms_as_rows(recording: &Recording, figures: &[ArmFigures]) -> Table {
     ];
     let mut table = Table {
         header: header.map(str::to_owned).to_vec(),
+        optional: vec![5, 7, 3],
         ..Table::default()
     };
     let Some((first, _)) = recording.arms.split_first() else {
@@ -262,7 +266,7 @@ fn find<'a>(recording: &'a Recording, metric: Metric, a: &str, b: &str) -> Optio
         .find(|row| row.metric == metric.name() && row.a == a && row.b == b)
 }
 
-fn metric_title(metric: Metric) -> &'static str {
+pub(super) fn metric_title(metric: Metric) -> &'static str {
     match metric {
         Metric::LatencyP50 => "p50 latency",
         Metric::LatencyP99 => "p99 latency",
@@ -271,7 +275,7 @@ fn metric_title(metric: Metric) -> &'static str {
     }
 }
 
-fn metric_value(metric: Metric, value: f64) -> String {
+pub(super) fn metric_value(metric: Metric, value: f64) -> String {
     match metric {
         Metric::LatencyP50 | Metric::LatencyP99 => span(value),
         Metric::ServerCpu => micros(value),
@@ -329,9 +333,6 @@ pub(crate) fn probes(recording: &Recording, figures: &[ArmFigures]) -> Option<Li
         .filter(|row| row.metric == PROBES_THROUGHPUT)
         .map(|row| {
             let mut text = format!("{} {}", name(&row.a), ratio(row.ratio));
-            if row.interval.is_some() {
-                write!(text, " {}", bounds(row)).expect(WRITES);
-            }
             let cpu = figures.iter().find(|arm| arm.arm == row.a).and_then(|arm| {
                 arm.server_cpu_ns_per_request
                     .zip(arm.server_cpu_ns_per_request_probed)
@@ -350,13 +351,18 @@ pub(crate) fn probes(recording: &Recording, figures: &[ArmFigures]) -> Option<Li
     })
 }
 
-/// Rounds that failed, each with the reason: they are kept, and their pair is not used.
-pub(crate) fn failed_rounds(recording: &Recording) -> Vec<Line> {
+/// Rounds that failed or were left out by a rule, each with the reason: they are kept, and their pair is
+/// not used.
+pub(crate) fn unused_rounds(recording: &Recording) -> Vec<Line> {
     recording
         .rounds
         .iter()
         .filter_map(|round| {
-            let why = round.failed.as_ref()?;
+            let (label, why, tone) = match (&round.failed, &round.excluded) {
+                (Some(why), _) => ("failed", why, Tone::Bad),
+                (None, Some(why)) => ("left out", why, Tone::Caution),
+                (None, None) => return None,
+            };
             let probes = match round.probes {
                 Probes::On => "on",
                 Probes::Off => "off",
@@ -368,7 +374,7 @@ pub(crate) fn failed_rounds(recording: &Recording) -> Vec<Line> {
                 round.pair + 1,
                 sentence(why)
             );
-            Some(Line::toned("failed", text, Tone::Bad))
+            Some(Line::toned(label, text, tone))
         })
         .collect()
 }
@@ -395,7 +401,12 @@ pub(crate) fn settings(recording: &Recording) -> Option<Table> {
             cells
         })
         .collect();
-    Some(Table { header, rows, left })
+    Some(Table {
+        header,
+        rows,
+        left,
+        ..Table::default()
+    })
 }
 
 /// Response headers that differ: shown, never judged.
@@ -454,6 +465,20 @@ pub(crate) fn derived_not_measured(
                 });
             }
         }
+    }
+    let asked = equal_rates(recording);
+    let kept = |rate: &f64| {
+        recording
+            .comparisons
+            .iter()
+            .any(|row| row.rate_rps == Some(*rate))
+    };
+    if asked.iter().any(|rate| !kept(rate)) {
+        missing.push(NotMeasured {
+            what: "latency at some of the equal rates".to_owned(),
+            why: "in no pair did both arms' rounds send 99% of what the rate asked for".to_owned(),
+            remedy: Some("quiet the machine, or ask for more connections: -c".to_owned()),
+        });
     }
     missing
 }

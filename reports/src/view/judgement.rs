@@ -4,10 +4,11 @@ use std::fmt::Write as _;
 
 use recording::{ArmKind, ArmLimit, Gate, GateStatus, Recording, Scenario, VerdictWord};
 
-use super::{ABSENT, Line, Table, name, sentence};
+use super::{ABSENT, Line, Table, name, or_absent, sentence};
 use crate::figures::{counted, interval, percent, ratio};
 use crate::gates::{
-    CLIENT_SATURATED, NEITHER_BUSY, SERVER_SATURATED, client_busy, cpu_count, server_busy,
+    CLIENT_SATURATED, NEITHER_BUSY, SERVER_SATURATED, ceiling_share, client_busy, cpu_count,
+    server_busy,
 };
 use crate::layout::{Tone, WRITES};
 use crate::metrics::Metric;
@@ -44,6 +45,9 @@ pub(crate) fn verdict(recording: &Recording) -> Vec<Line> {
         .filter(|_| verdict.word != VerdictWord::NotComparable)
     {
         write!(last, "  margin {}", percent(margin(recording))).expect(WRITES);
+        if let Some(control) = super::control::a_a(recording) {
+            write!(last, "  {control}").expect(WRITES);
+        }
         if verdict.indicative {
             write!(last, "  indicative: {}", missing_for_a_claim(recording)).expect(WRITES);
         }
@@ -99,9 +103,11 @@ fn missing_for_a_claim(recording: &Recording) -> String {
     {
         missing.push(format!("fewer than {PAIRS_FOR_A_CLAIM} pairs"));
     }
-    let controlled = |gate: &Gate| gate.id == "G10" && gate.status == GateStatus::Ok;
-    if !recording.gates.iter().any(controlled) {
-        missing.push("no A/A control".to_owned());
+    let control = recording.gates.iter().find(|gate| gate.id == "G10");
+    match control.map(|gate| gate.status) {
+        Some(GateStatus::Ok) => {}
+        None | Some(GateStatus::NotMeasured) => missing.push("no A/A control".to_owned()),
+        Some(_) => missing.push("the A/A control does not hold".to_owned()),
     }
     missing.join(", ")
 }
@@ -124,44 +130,82 @@ pub(crate) fn live_arms(recording: &Recording) -> Option<Line> {
 /// How busy both sides were, and what that says about the limiter; `None` where neither is known.
 pub(crate) fn busy(recording: &Recording) -> Option<Line> {
     let cpus = cpu_count(recording.scenario.as_ref()?.server_cpus.as_deref()?)?;
-    let parts: Vec<String> = recording
+    let cpus = counted(cpus as usize, "CPU");
+    let arms: Vec<Busy> = recording
         .arms
         .iter()
-        .filter_map(|arm| {
-            let client = client_busy(recording, &arm.name)?;
-            let Some(server) = server_busy(recording, &arm.name) else {
-                return Some(format!(
-                    "{}: server not known, client {}",
-                    name(&arm.name),
-                    percent(client)
-                ));
-            };
-            let known = recording
-                .limiters
-                .iter()
-                .find(|known| known.arm == arm.name);
-            let limiter = if let Some(known) = known.filter(|known| names_a_wait(known.limit)) {
-                &known.why
-            } else if server >= SERVER_SATURATED {
-                "limited by the server's CPU"
-            } else if client >= CLIENT_SATURATED {
-                "the client may be the limiter"
-            } else if server < NEITHER_BUSY && client < NEITHER_BUSY {
-                // The next request goes out as soon as an answer is in, so somebody had to be busy.
-                "neither side busy: other work on the machine, or waits"
-            } else {
-                "limiter not known"
-            };
-            Some(format!(
-                "{}: server {} of {}, client {}, {limiter}",
-                name(&arm.name),
-                percent(server),
-                counted(cpus as usize, "CPU"),
-                percent(client)
-            ))
-        })
+        .filter_map(|arm| Busy::of(recording, &arm.name))
         .collect();
-    (!parts.is_empty()).then(|| Line::new("busy", parts.join("; ")))
+    let (first, others) = arms.split_first()?;
+    let text = if !others.is_empty() && others.iter().all(|other| other.limiter == first.limiter) {
+        let shares = |share: fn(&Busy) -> Option<f64>| {
+            let shares = arms.iter().map(|arm| or_absent(share(arm), percent));
+            shares.collect::<Vec<_>>().join("|")
+        };
+        let mut text = format!(
+            "{}: server {} of {cpus}, client {}",
+            first.limiter,
+            shares(|arm| arm.server),
+            shares(|arm| Some(arm.client))
+        );
+        if arms.iter().any(|arm| arm.ceiling.is_some()) {
+            write!(text, ", {} of its ceiling", shares(|arm| arm.ceiling)).expect(WRITES);
+        }
+        text
+    } else {
+        let parts: Vec<String> = arms.iter().map(|arm| arm.describe(&cpus)).collect();
+        parts.join("; ")
+    };
+    Some(Line::new("busy", text))
+}
+
+/// How busy both sides were in the rounds of one arm, as shares of what they could be.
+struct Busy {
+    arm: String,
+    server: Option<f64>,
+    client: f64,
+    /// Throughput as a share of what the client reaches against a server that does nothing.
+    ceiling: Option<f64>,
+    limiter: String,
+}
+
+impl Busy {
+    fn of(recording: &Recording, arm: &str) -> Option<Self> {
+        let client = client_busy(recording, arm)?;
+        let server = server_busy(recording, arm);
+        let known = recording.limiters.iter().find(|known| known.arm == arm);
+        let limiter = match (known, server) {
+            (_, None) => "CPU time of the server not known",
+            (Some(known), _) if names_a_wait(known.limit) => &known.why,
+            (_, Some(share)) if share >= SERVER_SATURATED => "limited by the server's CPU",
+            _ if client >= CLIENT_SATURATED => "the client may be the limiter",
+            // The next request goes out as soon as an answer is in, so somebody had to be busy.
+            (_, Some(share)) if share < NEITHER_BUSY && client < NEITHER_BUSY => {
+                "neither side busy: other work on the machine, or waits"
+            }
+            _ => "limiter not known",
+        };
+        Some(Self {
+            arm: name(arm),
+            server,
+            client,
+            ceiling: ceiling_share(recording, arm),
+            limiter: limiter.to_owned(),
+        })
+    }
+
+    fn describe(&self, cpus: &str) -> String {
+        let server = or_absent(self.server, |share| format!("{} of {cpus}", percent(share)));
+        let ceiling = self.ceiling.map_or(String::new(), |share| {
+            format!(", {} of its ceiling", percent(share))
+        });
+        format!(
+            "{}: server {server}, client {}{ceiling}, {}",
+            self.arm,
+            percent(self.client),
+            self.limiter
+        )
+    }
 }
 
 /// Limits that neither CPU share tells.
@@ -192,6 +236,11 @@ pub(crate) fn gates(recording: &Recording) -> Vec<Line> {
     if !unmeasured.is_empty() {
         write!(summary, "  not measured: {}", unmeasured.join(", ")).expect(WRITES);
     }
+    // The verdict has the figures of gates that refuse.
+    let refused = recording
+        .verdict
+        .as_ref()
+        .is_some_and(|verdict| verdict.word == VerdictWord::NotComparable);
     let mut lines = vec![Line::new("gates", summary)];
     lines.extend(recording.gates.iter().filter_map(|gate| {
         let tone = match gate.status {
@@ -199,7 +248,7 @@ pub(crate) fn gates(recording: &Recording) -> Vec<Line> {
             GateStatus::Warn | GateStatus::Allowed => Tone::Caution,
             GateStatus::Refuse => Tone::Bad,
         };
-        Some(Line::toned("", gate_text(gate), tone))
+        Some(Line::toned("", gate_text(gate, refused), tone))
     }));
     lines
 }
@@ -215,17 +264,25 @@ pub(crate) fn status_word(status: GateStatus) -> &'static str {
     }
 }
 
-fn gate_text(gate: &Gate) -> String {
+fn gate_text(gate: &Gate, figures_known: bool) -> String {
+    let refuses = gate.status == GateStatus::Refuse;
     let mut text = format!(
-        "{} {} {}: {}",
+        "{} {} {}: ",
         status_word(gate.status),
         name(&gate.id),
-        name(&gate.title),
-        sentence(&gate.value)
+        name(&gate.title)
     );
-    if gate.status == GateStatus::Refuse {
-        write!(text, "; limit: {}", sentence(&gate.limit)).expect(WRITES);
+    match (refuses, figures_known) {
+        (true, true) => write!(text, "limit: {}", sentence(&gate.limit)),
+        (true, false) => write!(
+            text,
+            "{}; limit: {}",
+            sentence(&gate.value),
+            sentence(&gate.limit)
+        ),
+        (false, _) => write!(text, "{}", sentence(&gate.value)),
     }
+    .expect(WRITES);
     if !gate.fix.is_empty() {
         write!(text, "; {}", sentence(&gate.fix)).expect(WRITES);
     }
@@ -255,6 +312,7 @@ pub(crate) fn gate_table(recording: &Recording) -> Table {
             })
             .collect(),
         left: vec![1, 2, 3, 4],
+        ..Table::default()
     }
 }
 

@@ -78,7 +78,7 @@ pub(crate) fn quantile_table(load: &Load) -> Table {
     Table {
         header: vec!["latency".to_owned(), "value".to_owned()],
         rows: rows.collect(),
-        left: Vec::new(),
+        ..Table::default()
     }
 }
 
@@ -102,7 +102,7 @@ pub(crate) fn slice_table(load: &Load) -> Table {
     Table {
         header: header.map(str::to_owned).to_vec(),
         rows: rows.collect(),
-        left: Vec::new(),
+        ..Table::default()
     }
 }
 

@@ -6,6 +6,8 @@
 pub(crate) mod autopsy;
 pub(crate) mod below;
 pub(crate) mod compare;
+pub(crate) mod control;
+pub(crate) mod fingerprint;
 pub(crate) mod judgement;
 pub(crate) mod load;
 mod measures;
@@ -57,6 +59,37 @@ pub(crate) struct Table {
     pub(crate) rows: Vec<Vec<String>>,
     /// Columns that are aligned to the left, besides the first.
     pub(crate) left: Vec<usize>,
+    /// Columns that may go where there is no room, the first one first.
+    pub(crate) optional: Vec<usize>,
+}
+
+impl Table {
+    /// The table without as many optional columns as it takes to fit a width.
+    pub(crate) fn narrowed(mut self, width: usize) -> Self {
+        while self.width() > width && !self.optional.is_empty() {
+            let gone = self.optional.remove(0);
+            self.header.remove(gone);
+            for row in &mut self.rows {
+                row.remove(gone);
+            }
+            self.left.retain(|&column| column != gone);
+            for column in self.left.iter_mut().chain(&mut self.optional) {
+                *column -= usize::from(*column > gone);
+            }
+        }
+        self
+    }
+
+    /// Columns of text that it fills: a blank on either side of each column, none at the end.
+    fn width(&self) -> usize {
+        let rows = || self.rows.iter().chain([&self.header]);
+        let cells = |column: usize| rows().map(|row| row[column].chars().count()).max();
+        let columns: usize = (0..self.header.len())
+            .filter_map(cells)
+            .map(|cells| cells + 2)
+            .sum();
+        columns.saturating_sub(1)
+    }
 }
 
 /// A name that somebody else chose, fit for a table cell.
@@ -77,27 +110,33 @@ pub(crate) fn or_absent<T>(value: Option<T>, print: impl FnOnce(T) -> String) ->
     value.map_or_else(|| ABSENT.to_owned(), print)
 }
 
-/// Every warning of a recording and of its halves, each once, with how often it was given.
+/// Every warning of a recording and of its halves, each once, with how often it was given. Where warnings of
+/// one kind differ in their figures only, the first stands for all.
 pub(crate) fn warnings(recording: &Recording) -> Vec<Line> {
     let rounds = recording.rounds.iter();
     let of_halves = rounds.flat_map(|round| {
         let load = round.load.iter().flat_map(|load| &load.warnings);
         load.chain(round.profile.iter().flat_map(|profile| &profile.warnings))
     });
-    let mut counted: Vec<(&Warning, usize)> = Vec::new();
+    let mut counted: Vec<(&Warning, usize, usize)> = Vec::new();
     for warning in recording.warnings.iter().chain(of_halves) {
-        match counted.iter_mut().find(|(known, _)| *known == warning) {
-            Some((_, count)) => *count += 1,
-            None => counted.push((warning, 1)),
+        let alike = |known: &&mut (&Warning, usize, usize)| {
+            known.0.code == warning.code
+                && without_figures(&known.0.text).eq(without_figures(&warning.text))
+        };
+        match counted.iter_mut().find(alike) {
+            Some((known, equal, _)) if *known == warning => *equal += 1,
+            Some((_, _, others)) => *others += 1,
+            None => counted.push((warning, 1, 0)),
         }
     }
     counted
         .into_iter()
-        .map(|(warning, count)| {
-            let times = if count > 1 {
-                format!(" ({count} times)")
-            } else {
-                String::new()
+        .map(|(warning, equal, others)| {
+            let times = match (equal, others) {
+                (1, 0) => String::new(),
+                (_, 0) => format!(" ({equal} times)"),
+                _ => format!(" ({} times, with other figures)", equal + others),
             };
             Line::toned(
                 "warning",
@@ -106,6 +145,10 @@ pub(crate) fn warnings(recording: &Recording) -> Vec<Line> {
             )
         })
         .collect()
+}
+
+fn without_figures(text: &str) -> impl Iterator<Item = char> {
+    text.chars().filter(|digit| !digit.is_ascii_digit())
 }
 
 /// Everything that was not measured, each once, with its reason and remedy.

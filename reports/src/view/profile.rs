@@ -148,7 +148,7 @@ pub(crate) fn rates(profile: &Profile, limit: usize) -> Table {
     Table {
         header: header.into_iter().map(str::to_owned).collect(),
         rows,
-        left: Vec::new(),
+        ..Table::default()
     }
 }
 

@@ -29,6 +29,8 @@ pub(crate) struct Extent {
     pub(crate) rows: usize,
     /// Columns of text that it may fill.
     pub(crate) width: usize,
+    /// Whether what is left of the CPU time has rows: not needed where bars say what it is.
+    pub(crate) rest: bool,
 }
 
 /// The table; `None` where no arm was profiled.
@@ -76,7 +78,11 @@ pub(crate) fn call_table(figures: &[ArmFigures], extent: Extent) -> Option<CallT
     table
         .rows
         .push(layout.cells("all".to_owned(), &total, false));
-    let outside = layout.outside(figures, &total);
+    let outside = if extent.rest {
+        layout.outside(figures, &total)
+    } else {
+        Vec::new()
+    };
 
     let mut notes = notes(figures, &layout, all().any(Row::waits));
     if !outside.is_empty() {

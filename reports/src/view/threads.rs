@@ -48,7 +48,7 @@ pub(crate) fn terms(profile: &Profile) -> Table {
             .map(str::to_owned)
             .to_vec(),
         rows,
-        left: Vec::new(),
+        ..Table::default()
     }
 }
 
@@ -87,7 +87,7 @@ pub(crate) fn calls(profile: &Profile, limit: usize) -> Table {
             .map(str::to_owned)
             .to_vec(),
         rows,
-        left: Vec::new(),
+        ..Table::default()
     }
 }
 
@@ -114,6 +114,7 @@ pub(crate) fn groups(profile: &Profile, limit: usize) -> Table {
         left: vec![1, header.len() - 1],
         header: header.into_iter().map(str::to_owned).collect(),
         rows,
+        ..Table::default()
     }
 }
 

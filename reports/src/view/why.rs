@@ -7,6 +7,7 @@ use super::{ABSENT, Line, Table, name, or_absent, sentence};
 use crate::clean::{clean, clean_to};
 use crate::figures::{counted, date, micros, per_request, percent, rate};
 use crate::layout::Tone;
+use crate::metrics::Metric;
 
 /// The waterfall from one arm's time per request to another's.
 pub(crate) struct Waterfall {
@@ -36,6 +37,12 @@ pub(crate) fn waterfalls(recording: &Recording, extent: Extent) -> Vec<Waterfall
         .collect()
 }
 
+/// Whether bars say what CPU time outside of calls was spent on.
+pub(crate) fn tells_user_code(recording: &Recording) -> bool {
+    let mut bars = recording.attributions.iter().flat_map(|why| &why.bars);
+    bars.any(|bar| bar.kind == BarKind::User)
+}
+
 fn waterfall(attribution: &Attribution, extent: Extent) -> Waterfall {
     let rows = rows(attribution, extent.rows);
     let longest = rows.iter().map(|row| row.delta_ns.abs());
@@ -61,6 +68,7 @@ fn waterfall(attribution: &Attribution, extent: Extent) -> Waterfall {
             })
             .collect(),
         left: vec![1, 5],
+        optional: vec![5, 1, 4],
     };
     cut_figures(&mut table, extent.width);
     Waterfall {
@@ -302,7 +310,7 @@ pub(crate) fn findings(recording: &Recording, limit: usize) -> Vec<Line> {
         .findings
         .iter()
         .take(limit)
-        .map(|finding| Line::new("finding", finding_text(finding)))
+        .map(|finding| Line::new("finding", finding_text(recording, finding)))
         .collect();
     let more = recording.findings.len().saturating_sub(limit);
     if more > 0 {
@@ -313,15 +321,31 @@ pub(crate) fn findings(recording: &Recording, limit: usize) -> Vec<Line> {
     lines
 }
 
-fn finding_text(finding: &Finding) -> String {
+fn finding_text(recording: &Recording, finding: &Finding) -> String {
+    let cpu_ns = cpu_per_request(recording, &finding.arm);
+    let share = finding.cost_ns_per_request.zip(cpu_ns);
+    let share = share.map_or(String::new(), |(cost_ns, cpu_ns)| {
+        format!(" ({} of its CPU time)", percent(cost_ns / cpu_ns))
+    });
     format!(
-        "{}: {}  {}, {}: {}",
+        "{}: {}  {}{share}, {}: {}",
         name(&finding.arm),
         sentence(&finding.title),
         cost(finding),
         confidence(finding.confidence),
         sentence(&finding.change)
     )
+}
+
+/// CPU time of an arm per request, ns, as the headline has it.
+fn cpu_per_request(recording: &Recording, arm: &str) -> Option<f64> {
+    let rows = recording.comparisons.iter();
+    let mut rows = rows.filter(|row| row.metric == Metric::ServerCpu.name());
+    rows.find_map(|row| match arm {
+        arm if arm == row.a => Some(row.a_value),
+        arm if arm == row.b => Some(row.b_value),
+        _ => None,
+    })
 }
 
 /// The table of all findings.
@@ -357,6 +381,7 @@ pub(crate) fn finding_table(recording: &Recording) -> Table {
             })
             .collect(),
         left: vec![1, 2, 3, 4, 5, 6],
+        ..Table::default()
     }
 }
 

@@ -83,6 +83,7 @@ fn the_rest_needs_times_and_cpu_time() {
                 user_ns: None,
                 system_ns: None,
                 processes: 1,
+                threads: Vec::new(),
             });
         }
     }
@@ -155,8 +156,10 @@ fn rare_calls_are_one_line() {
         name: "plain",
         ..nginx()
     };
-    let text = rendered(&mut comparison(&[starting, plain], 8));
-    line(&text, &["note     3 more calls below 0.001 per request"]);
+    let mut recording = comparison(&[starting, plain], 8);
+    let text = rendered(&mut recording);
+    let whole = markdown::compare(&recording, &Footer::default());
+    line(&whole, &["**note**: 3 more calls below 0.001 per request"]);
     assert!(!text.contains("mmap") && text.contains(" fsync "), "{text}");
 }
 

@@ -2,8 +2,8 @@
 //! without peculiarities.
 
 use recording::{
-    CallObject, CallTime, Confidence, Detail, Finding, Group, GroupBy, ListenQueue, Network,
-    NetworkNamespace, Profile, Recording, TlsReport, WaitRow,
+    CallObject, Confidence, Detail, Finding, ListenQueue, Network, NetworkNamespace, Profile,
+    Recording, ThreadCpu, TlsReport, WaitRow,
 };
 use reports::findings::{find, rules};
 
@@ -350,22 +350,22 @@ fn futex_contention() {
 #[test]
 fn idle_worker_beside_a_busy_one() {
     let server = |second: f64| {
-        changed(move |profile| {
-            let window = profile.window.length_ns() as f64;
-            let group = |id, share: f64| Group {
-                id: Some(id),
-                pid: Some(1),
-                comm: Some("worker".to_owned()),
-                calls: Vec::new(),
-                outside: Some(CallTime {
-                    on_cpu_ns: crate::fixture::whole(share * window),
-                    ..CallTime::default()
-                }),
+        let mut recording = known(&[plain("nginx")], 2);
+        for cpu in recording
+            .rounds
+            .iter_mut()
+            .filter_map(|r| r.server_cpu.as_mut())
+        {
+            let window = cpu.window.length_ns() as f64;
+            let thread = |tid, share: f64| ThreadCpu {
+                pid: 1,
+                tid,
+                total_ns: crate::fixture::whole(share * window),
             };
-            profile.grouped_by = Some(GroupBy::Thread);
             // The third hardly runs: it is no worker.
-            profile.groups = vec![group(1, 0.99), group(2, second), group(3, 0.001)];
-        })
+            cpu.threads = vec![thread(1, 0.99), thread(2, second), thread(3, 0.001)];
+        }
+        recording
     };
     triggers("idle-worker-beside-busy-one", &server(0.2), &server(0.95));
 }

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use recording::{
     Abi, Arm, ArmKind, CallRow, ConfigFile, ConnectionCounts, CpuTime, Detail, Host, HttpVersion,
-    InFlightCall, LatencyHistogram, Ledger, Load, LoadPlan, LoadSlice, Log2Histogram, OwnCost,
-    Probes, Profile, ProfiledProcess, Protocol, Recording, RecordingKind, ResponseShape, Round,
-    RoundRole, SCHEMA, Scenario, ServerCpu, Setting, TimeStats, Timeline, Tool, Traffic, WaitRow,
-    Window, family, number,
+    InFlightCall, LatencyHistogram, Ledger, LimitedBy, Limiter, Load, LoadMeasures, LoadPlan,
+    LoadSlice, Log2Histogram, MachineCpu, OwnCost, Phases, Probes, Profile, ProfiledProcess,
+    Protocol, Recording, RecordingKind, ResponseShape, Round, RoundRole, SCHEMA, Scenario,
+    ServerCpu, Setting, TimeStats, Timeline, Tool, Traffic, Unfinished, WaitRow, Window, family,
+    number,
 };
 
 pub(crate) use crate::server::{Call, Server, busy_nginx, call, h2o, nginx};
@@ -67,6 +68,45 @@ pub(crate) fn unsteady(recording: &mut Recording, arm: &str, factor: f64) {
         load.latency = LatencyHistogram::from_hdr(&latency);
         let cpu = round.server_cpu.as_mut().unwrap();
         cpu.total_ns = scaled(cpu.total_ns);
+    }
+}
+
+/// Gives every round what its server's CPU did: the server's time, and a share of the time for others.
+pub(crate) fn work_of_others(recording: &mut Recording, share: impl Fn(&Round) -> f64) {
+    for round in &mut recording.rounds {
+        let others = share(round);
+        let cpu = round.server_cpu.as_ref().unwrap();
+        round.machine_cpu = Some(MachineCpu {
+            window: cpu.window,
+            cpus: 1,
+            tasks_ns: cpu.total_ns + whole(others * cpu.window.length_ns() as f64),
+            interrupts_ns: 0,
+            steal_ns: 0,
+        });
+    }
+}
+
+/// Measures of a load of which nothing is known.
+pub(crate) fn blank_measures() -> LoadMeasures {
+    LoadMeasures {
+        phases: Phases::default(),
+        schedule: None,
+        live_connections: None,
+        responses_per_connection: None,
+        thread_rate_rps: None,
+        loop_lag: None,
+        run_queue_ns: None,
+        limiter: Limiter {
+            who: LimitedBy::Unknown,
+            why: "a fixture".to_owned(),
+        },
+        unfinished: Unfinished::default(),
+        classes: Vec::new(),
+        hashed_bodies: 0,
+        header_field_bytes: None,
+        connects_delayed: 0,
+        opening_received_bytes: None,
+        search: None,
     }
 }
 
@@ -130,6 +170,7 @@ pub(crate) fn empty(kind: RecordingKind) -> Recording {
         findings: Vec::new(),
         predictions: Vec::new(),
         tracers: None,
+        fingerprint: None,
         not_measured: Vec::new(),
         warnings: Vec::new(),
     }
@@ -236,6 +277,7 @@ fn round(server: &Server, order: u32, pair: u32, probes: Probes, factor: f64) ->
             user_ns: None,
             system_ns: None,
             processes: 2,
+            threads: Vec::new(),
         }),
         profile_requests: profiled.is_some().then_some(ok as f64),
         profile: profiled,

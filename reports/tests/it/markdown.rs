@@ -59,8 +59,8 @@ fn compare_layout() {
     | --- | --- | --- | --- | --- | --- | --- |
     | h2o | 1.000 opens of a file per request, 2.000 calls with stat and close (file-opened-per-request) | 2.52 us/req | likely | no cache of open files | no setting is known that keeps files open between requests; serve small files from memory (a mruby handler), or from a cache in front | the cost is wall time inside the calls |
     | nginx | 1.000 of 2.000 reads per request end in EAGAIN (reads-ending-in-eagain) | 0.610 us/req | likely | with edge-triggered events a socket is read until EAGAIN; a read that returns less than it had room for says the same | no setting is known; the server would have to stop at a short read | the cost takes failed reads for as dear as others; they are cheaper; the cost is wall time inside the calls |
-    | h2o | 1.000 of 3.000 reads per request end in EAGAIN (reads-ending-in-eagain) | 0.560 us/req | likely | with edge-triggered events a socket is read until EAGAIN; a read that returns less than it had room for says the same | stop at a read that returns less than the buffer holds | the cost takes failed reads for as dear as others; they are cheaper; the cost is wall time inside the calls |
-    | nginx | 2.000 setsockopt per request around a sendfile of 1 B (cork-around-tiny-sendfile) | 0.480 us/req | likely | the socket is corked before and uncorked after each response, so that head and body leave in one packet; a small body fits into one writev with the head | set \`tcp\_nopush off\`, or \`sendfile off\` where files are small | which option is set was not seen; the cost is wall time inside the calls |
+    | h2o | 1.000 of 3.000 reads per request end in EAGAIN (reads-ending-in-eagain) | 0.560 us/req | likely | with edge-triggered events a socket is read until EAGAIN; a read that returns less than it had room for says the same | no setting is known; the server would have to stop at a short read | the cost takes failed reads for as dear as others; they are cheaper; the cost is wall time inside the calls |
+    | nginx | 2.000 setsockopt per request around a sendfile of 1 B (cork-around-tiny-sendfile) | 0.240 us/req | likely | the socket is corked before and uncorked after each response, so that head and body leave in one packet; a small body fits into one writev with the head | set \`tcp\_nopush off\`, or \`sendfile off\` where files are small | which option is set was not seen; the cost is that of calls that only set one, since the one that uncorks also sends, and sending stays; the cost is wall time inside the calls |
 
     SYSCALLS PER REQUEST  n and us per request, ours included, by difference in time; 16 probed rounds
 
@@ -86,7 +86,7 @@ fn compare_layout() {
     - **waits**: nginx epoll\_wait 0.250 wakes/req, 4.000 events/wake (median 4 to 7), 24 empty, 0.750 us/req inside
     - **waits**: h2o epoll\_wait 0.500 wakes/req, 2.000 events/wake (median 4 to 7), 24 empty, 1.50 us/req inside
 
-    - **probes**: throughput with/without\: nginx 0.920 \[0.918, 0.922\], CPU 14.1 -&gt; 15.4 us/req; h2o 0.900 \[0.898, 0.902\], CPU 18.7 -&gt; 20.7 us/req
+    - **probes**: throughput with/without\: nginx 0.920, CPU 14.1 -&gt; 15.4 us/req; h2o 0.900, CPU 18.7 -&gt; 20.7 us/req
     - **headers**: nginx&#124;h2o\: Server nginx&#124;h2o
 
     | setting | nginx | h2o |
@@ -104,12 +104,12 @@ fn compare_layout() {
     | G5 errors | ok | nginx 0 (0%), h2o 0 (0%) | at most 0.01% of requests fail | - |
     | G6 client saturation | ok | nginx\: server 98%, client 58%; h2o\: server 97%, client 58% | server CPUs at least 97% busy; else the busiest client thread below 90%, and below 5% waiting or no 3% more with half as many connections more | - |
     | G7 Little's law | ok | nginx 102%, h2o 103% of connections times depth | throughput times mean latency at most 5% above the requests that can be in flight, and what the longest latency can bring over the edge of a window | - |
-    | G8 server and client count | not measured | not every server counts its responses | responses by server and client within 0.1% and those in flight | give the server a counter (nginx\: stub\_status; haproxy\: stats; caddy\: metrics) |
+    | G8 server and client count | not measured | nginx\: what some of its calls write to was not seen | responses by server and client within 0.1% and those in flight | profile it (as root, with sudo), so that what it sends is counted |
     | G9 quiet machine | ok | load average 0.12 at the start, 2 CPUs | other work at most 1% of the server's CPUs; unknown, load average at most half of the CPUs and 0.5 more | - |
     | G10 A/A control | not measured | no A/A rounds were run\: the verdict is indicative | the 99% interval of A/A contains 1, its half-width at most twice the margin | - |
     | G11 probe cost | ok | nginx 0.920, h2o 0.900 | throughput with probes at least 0.85 of without, at detail times | - |
     | G12 lost events | ok | lost nothing | at most 0.001% of events, else counts are hidden | - |
-    | G13 other tracers | not measured | nobody could look for other tracers | none attached while servers were measured | run as root (sudo), so that programs in the kernel can be listed |
+    | G13 other tracers | not measured | this version of whyfast did not look | none attached while servers were measured | - |
     | G14 tuning parity | WARN | file cache on&#124;off | declared settings equal | make them equal, or read the result with that in mind |
 
     </details>

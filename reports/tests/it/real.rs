@@ -60,9 +60,7 @@ fn lock_step_layout() {
         "{text}"
     );
     insta::assert_snapshot!(text, @r"
-    compare nginx vs h2o
-             static-1b  HTTP/1.1  keep-alive  2000 requests one at a time  CPUs server 0 client 1  kernel 6.18.44
-             1 pair, no warm-up, whyfast 0.1.0, 2026-11-30  nginx 1.22.1, h2o 2.2.5
+    compare  nginx vs h2o  static-1b  HTTP/1.1  keep-alive  2000 requests one at a time  CPUs server 0 client 1
     VERDICT  none: rounds by count give exact counts per request, not a speed
     gates    ok 7/14  not measured: G6 client saturation, G8 server and client count, G10 A/A control, G11 probe
              cost, G13 other tracers
@@ -71,11 +69,11 @@ fn lock_step_layout() {
              sendfile on, with tcp_nopush|off; make them equal, or read the result with that in mind
                     nginx     h2o  nginx/h2o  99% CI
      syscalls/req  6.0000  7.0000      0.857   exact
-    finding  nginx: 2.000 setsockopt per request around a sendfile of 1 B  14.9 us/req, likely: set `tcp_nopush
-             off`, or `sendfile off` where files are small
     finding  h2o: 1.000 opens of a file per request, 2.000 calls with stat and close  2.87 us/req, likely: no
              setting is known that keeps files open between requests; serve small files from memory (a mruby
              handler), or from a cache in front
+    finding  nginx: 2.000 setsockopt per request around a sendfile of 1 B  0.840 us/req, likely: set `tcp_nopush
+             off`, or `sendfile off` where files are small
     SYSCALLS PER REQUEST  n and us per request, ours included, by difference in time, exact; 2 probed rounds
      call           nginx n    us   h2o n     us  diff us  whole
      setsockopt      2.0000  14.9       -      -    +14.9    yes
@@ -99,9 +97,8 @@ fn lock_step_layout() {
     headers  nginx|h2o: Server nginx|h2o/2.2.5
     missing  calls in flight: not measured: /proc/PID/task/TID/syscall may not be read without CAP_SYS_PTRACE (run
              with sudo)
-     setting     nginx                 h2o
-     file cache  on (open_file_cache)  off (opens the file for each request)
-     sendfile    on, with tcp_nopush   off
+    run      1 pair, no warm-up, whyfast 0.1.0, 2026-11-30  nginx 1.22.1, h2o 2.2.5
+    machine  kernel 6.18.44 x86_64  2 CPUs, AMD EPYC  hypervisor
     ");
 }
 

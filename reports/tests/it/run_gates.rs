@@ -1,11 +1,11 @@
 //! Gates on the run as a whole: protocols, books, other work, the A/A control, tracers.
 
 use recording::{
-    GateStatus, MachineCpu, Probes, Recording, Round, RoundRole, ServerCount, TlsNegotiated,
-    TlsReport, Tracer, VerdictWord,
+    Arm, ArmKind, CallObject, Family, GateStatus, IoUring, NotMeasured, Probes, Profile, Recording,
+    Round, RoundRole, ServerCount, TlsNegotiated, TlsReport, Tracer, UringOperation, VerdictWord,
 };
 
-use crate::fixture::whole;
+use crate::fixture::{whole, work_of_others};
 use crate::gates::{analysed, gate};
 
 /// TLS and HTTP have to be the same; what differs is named by arm.
@@ -108,22 +108,94 @@ fn server_and_client_count_alike() {
     assert_eq!(gate(&counted(10), "G8").status, GateStatus::Refuse);
 }
 
+/// Rounds in which the server's calls sent so many times the bytes that the client got.
+fn sending(times: f64, change: impl Fn(&mut Arm, &mut Profile)) -> Recording {
+    analysed(|recording| {
+        for round in &mut recording.rounds {
+            let load = round.load.as_mut().unwrap();
+            load.traffic.received_bytes = RESPONSE_BYTES * load.ledger.ok;
+            let Some(profile) = &mut round.profile else {
+                continue;
+            };
+            profile
+                .calls
+                .retain(|row| row.family != Family::Send || row.name == "writev");
+            let sent = round.profile_requests.unwrap() * RESPONSE_BYTES as f64 * times;
+            let writev = profile.calls.iter_mut().find(|row| row.name == "writev");
+            let writev = writev.unwrap();
+            (writev.on, writev.bytes) = (Some(CallObject::Socket), Some(whole(sent)));
+            let arm = recording.arms.iter_mut().find(|arm| arm.name == round.arm);
+            change(arm.unwrap(), profile);
+        }
+    })
+}
+
+const RESPONSE_BYTES: u64 = 240;
+
+/// Without a counter of the server's own, what it sent counts its responses: as many as the client got,
+/// more, fewer. Who may have connections of its own only warns when it sends more.
+#[test]
+fn bytes_sent_count_responses() {
+    let recipe = |_: &mut Arm, _: &mut Profile| {};
+    let command = |arm: &mut Arm, _: &mut Profile| arm.kind = ArmKind::Command;
+    let status = |recording: &Recording| gate(recording, "G8").status;
+    let equal = sending(1.0, recipe);
+    assert_eq!(status(&equal), GateStatus::Ok);
+    assert!(gate(&equal, "G8").value.contains("(by bytes sent)"));
+    assert_eq!(status(&sending(1.0009, recipe)), GateStatus::Ok);
+    assert_eq!(status(&sending(1.01, recipe)), GateStatus::Refuse);
+    assert_eq!(status(&sending(0.99, recipe)), GateStatus::Refuse);
+    assert_eq!(status(&sending(2.0, command)), GateStatus::Warn);
+    assert_eq!(status(&sending(0.5, command)), GateStatus::Refuse);
+}
+
+/// What bytes cannot tell is not measured, and the reason is the one that holds.
+#[test]
+fn uncounted_bytes_are_not_measured() {
+    let why = |recording: &Recording| {
+        let gate = gate(recording, "G8");
+        assert_eq!(gate.status, GateStatus::NotMeasured, "{gate:?}");
+        gate.value.clone()
+    };
+    let ring = sending(1.0, |_, profile| {
+        profile.io_uring = Some(IoUring {
+            operations: vec![UringOperation {
+                opcode: Some(26),
+                name: "send".to_owned(),
+                submitted: 1,
+                completed: 1,
+                repeated: 0,
+                errors: 0,
+                time: None,
+            }],
+            overflows: 0,
+        });
+    });
+    assert!(why(&ring).contains("io_uring"), "{}", why(&ring));
+    let unknown = sending(1.0, |_, profile| {
+        for row in profile.calls.iter_mut().filter(|row| row.name == "writev") {
+            row.on = None;
+        }
+    });
+    assert!(why(&unknown).contains("was not seen"));
+    let uncounted = sending(1.0, |_, profile| {
+        for row in profile.calls.iter_mut().filter(|row| row.name == "writev") {
+            row.bytes = None;
+        }
+    });
+    assert!(why(&uncounted).contains("how many bytes"));
+    let blind = analysed(|recording| {
+        recording.rounds.retain(|round| round.probes == Probes::Off);
+    });
+    assert!(why(&blind).contains("no good round with probes"));
+}
+
 /// Other work on the server's CPUs warns where it was read; rounds that were left out are counted.
 #[test]
 fn foreign_work_warns() {
     let machine = |foreign: f64| {
         analysed(move |recording| {
-            for round in &mut recording.rounds {
-                let cpu = round.server_cpu.clone().unwrap();
-                let length = cpu.window.length_ns();
-                round.machine_cpu = Some(MachineCpu {
-                    window: cpu.window,
-                    cpus: 1,
-                    tasks_ns: cpu.total_ns + whole(foreign * length as f64),
-                    interrupts_ns: 0,
-                    steal_ns: 0,
-                });
-            }
+            work_of_others(recording, |_| foreign);
             recording.rounds[0].excluded = Some("foreign work".to_owned());
         })
     };
@@ -183,5 +255,25 @@ fn other_tracers_refuse() {
         what: "strace 4711".to_owned(),
     }]);
     assert_eq!(gate(&traced, "G13").status, GateStatus::Refuse);
-    assert_eq!(gate(&traced, "G13").value, "ptrace strace 4711");
+    assert_eq!(gate(&traced, "G13").value, "ptrace: strace 4711");
+    let program = |number: u32| Tracer {
+        kind: "kprobe".to_owned(),
+        what: format!("program p{} (id {number})", number % 6),
+    };
+    let many = seen((0..12).map(program).collect());
+    assert_eq!(
+        gate(&many, "G13").value,
+        "kprobe: program p0, program p1, program p2, program p3 and 2 more (12 in all)"
+    );
+    let blind = analysed(|recording| {
+        recording.not_measured.push(NotMeasured {
+            what: "other tracers".to_owned(),
+            why: "programs in the kernel cannot be listed".to_owned(),
+            remedy: Some("run as root".to_owned()),
+        });
+    });
+    let gate = gate(&blind, "G13");
+    assert_eq!(gate.status, GateStatus::NotMeasured);
+    assert_eq!(gate.value, "programs in the kernel cannot be listed");
+    assert_eq!(gate.fix, "run as root");
 }

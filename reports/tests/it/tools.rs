@@ -4,13 +4,13 @@
 use hdrhistogram::serialization::Deserializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
 use recording::{
-    FailureClass, Http2Report, HttpVersion, LatencyHistogram, LimitedBy, Limiter, LoadMeasures,
-    Phases, Recording, Spread, Timeline, TlsNegotiated, TlsReport, Unfinished,
+    FailureClass, Http2Report, HttpVersion, LatencyHistogram, LoadMeasures, Phases, Recording,
+    Spread, Timeline, TlsNegotiated, TlsReport,
 };
 use reports::tools;
 use reports::{csv, hdr};
 
-use crate::fixture::load_recording;
+use crate::fixture::{blank_measures, load_recording};
 
 /// How often a line may stand in an output.
 #[derive(Clone, Copy, PartialEq)]
@@ -222,23 +222,12 @@ pub(crate) fn measured() -> Recording {
             connection_life: histogram(&[2_000_400_000; 64]),
             ..Phases::default()
         },
-        schedule: None,
         live_connections: Some(64.0),
         responses_per_connection: Spread::of(&[2168.0, 2169.5, 2170.0]),
         thread_rate_rps: Spread::of(&[69_000.0, 69_400.0, 69_800.0]),
-        loop_lag: None,
-        run_queue_ns: None,
-        limiter: Limiter {
-            who: LimitedBy::Unknown,
-            why: "a fixture".to_owned(),
-        },
-        unfinished: Unfinished::default(),
-        classes: Vec::new(),
-        hashed_bodies: 0,
         header_field_bytes: Some(138_800 * 187),
-        connects_delayed: 0,
         opening_received_bytes: Some(0),
-        search: None,
+        ..blank_measures()
     }));
     recording
 }

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use recording::{
-    Abi, Calibration, CallObject, CallRow, CallTime, CpuView, Detail, IdleLabel, OwnCost, Probes,
-    Profile, Recording, ServerCpu, ThreadTime, TimeStats, WaitRow, family, number,
+    Abi, Calibration, CallObject, CallRow, CallTime, CpuView, Detail, Family, IdleLabel, OwnCost,
+    Probes, Profile, Recording, ServerCpu, ThreadTime, TimeStats, WaitRow, family, number,
 };
 
 use crate::fixture::{Server, comparison, nginx, whole};
@@ -96,6 +96,16 @@ impl Truth {
         self.user_ns + calls + entry + faults + self.softirq_ns + self.unseen_ns
     }
 
+    /// Bytes of a response: what calls send on sockets.
+    fn sent_bytes(&self) -> f64 {
+        let sends = self.calls.iter().filter(|call| {
+            call.on == Some(CallObject::Socket) && family(call.name) == Family::Send
+        });
+        sends
+            .map(|call| call.bytes.unwrap_or(0.0) * call.count)
+            .sum()
+    }
+
     fn used(&self) -> f64 {
         1.0 - self.idle.iter().map(|(_, share)| share).sum::<f64>()
     }
@@ -137,6 +147,9 @@ pub(crate) fn known(truths: &[Truth], pairs: u32) -> Recording {
         let ok = whole(truth.rps(round.probes) / slower * seconds);
         (load.ledger.ok, load.ledger.sent) = (ok, ok);
         let requests = ok as f64;
+        if truth.sent_bytes() > 0.0 {
+            load.traffic.received_bytes = whole(truth.sent_bytes() * requests);
+        }
         let demand = (truth.demand_ns() + truth.probes_ns(round.probes)) * slower;
         let total_ns = whole(demand * requests);
         round.server_cpu = Some(ServerCpu {
@@ -171,7 +184,11 @@ fn profile(truth: &Truth, requests: f64, slower: f64, blank: Profile) -> Profile
     let idle = |share: f64| whole(share * window_ns);
     let user_ns = truth.user_ns + truth.faults * FAULT_NS + calls * outside;
     Profile {
-        calls: truth.calls.iter().map(|call| row(call, &ns)).collect(),
+        calls: truth
+            .calls
+            .iter()
+            .map(|call| row(call, requests, &ns))
+            .collect(),
         waits: vec![WaitRow {
             abi: Abi::X86_64,
             name: "epoll_wait".to_owned(),
@@ -217,10 +234,10 @@ fn profile(truth: &Truth, requests: f64, slower: f64, blank: Profile) -> Profile
     }
 }
 
-fn row(call: &TrueCall, ns: &dyn Fn(f64) -> u64) -> CallRow {
-    let count = ns(call.count);
+fn row(call: &TrueCall, requests: f64, ns: &dyn Fn(f64) -> u64) -> CallRow {
+    let count = whole(call.count * requests);
     let errors = call.failed.iter().map(|(errno, share)| {
-        let failed = ns(call.count * share);
+        let failed = whole(call.count * share * requests);
         ((*errno).to_owned(), failed)
     });
     let errors: BTreeMap<String, u64> = errors.collect();
@@ -239,8 +256,8 @@ fn row(call: &TrueCall, ns: &dyn Fn(f64) -> u64) -> CallRow {
         time: Some(TimeStats {
             timed: count,
             ns_total: ns(call.count * (call.ns + INSIDE_NS + call.sleep_ns)),
-            ns_min: Some(1),
-            ns_max: Some(1),
+            ns_min: Some(whole(call.ns + INSIDE_NS)),
+            ns_max: Some(whole(call.ns + INSIDE_NS)),
             histogram: recording::Log2Histogram::default(),
         }),
         split: Some(CallTime {

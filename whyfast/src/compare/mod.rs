@@ -15,6 +15,7 @@ pub(crate) mod rounds;
 pub(crate) mod run;
 pub(crate) mod schedule;
 pub(crate) mod server;
+pub(crate) mod tracers;
 pub(crate) mod workspace;
 
 pub(crate) use run::compare;

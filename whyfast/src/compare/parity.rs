@@ -3,20 +3,28 @@
 use std::process::Stdio;
 
 use anyhow::Context as _;
-use recording::ResponseShape;
+use recording::{ResponseShape, ServerFingerprint};
 
 use crate::compare::round::Stage;
 use crate::compare::server::{PreparedArm, Running};
 use crate::spawn::{Birth, Program};
+use crate::{capabilities, fingerprint};
 
-/// Starts the server of an arm once and looks at its answers. The looking is done by an
-/// unprivileged child: what servers answer is hostile until proven otherwise.
-pub(crate) fn look(stage: &mut Stage<'_>, arm: &PreparedArm) -> anyhow::Result<ResponseShape> {
+/// Starts the server of an arm once and looks at its answers and at its processes. The looking is
+/// done by an unprivileged child: what servers answer is hostile until proven otherwise.
+pub(crate) fn look(
+    stage: &mut Stage<'_>,
+    arm: &PreparedArm,
+) -> anyhow::Result<(ResponseShape, ServerFingerprint)> {
     let mut server = Running::start(arm, &mut stage.ground)?;
     let shape = ask(stage, &server);
+    let pids = server.pids();
+    let facts = capabilities::looking(|| fingerprint::server(&arm.arm, &pids));
     let died = server.ended();
     server.stop(stage.ground.guard);
-    shape.with_context(|| died.unwrap_or_else(|| format!("{} was asked", arm.arm.name)))
+    let shape =
+        shape.with_context(|| died.unwrap_or_else(|| format!("{} was asked", arm.arm.name)))?;
+    Ok((shape, facts))
 }
 
 fn ask(stage: &Stage<'_>, server: &Running) -> anyhow::Result<ResponseShape> {

@@ -138,7 +138,7 @@ pub(crate) fn plan(args: &CompareArgs, arms: usize, cpus: &CpuSplit) -> anyhow::
     let connections = scenario.connections;
     Ok(Plan {
         scenario,
-        detail: args.detail.into(),
+        detail: detail(args),
         schedule: Schedule {
             arms,
             kinds: kinds.to_vec(),
@@ -149,6 +149,17 @@ pub(crate) fn plan(args: &CompareArgs, arms: usize, cpus: &CpuSplit) -> anyhow::
         null_server: lock_step.is_none(),
         equal_rate_shares: if publish { &EQUAL_RATE_SHARES } else { &[] },
     })
+}
+
+/// Rounds with probes are there to explain, and only the scheduler tells user code from interrupts and why
+/// CPUs were idle. What it costs more than times is no matter for the headline, whose rounds have no
+/// probes. Counts of rounds in lock-step are the same at any detail.
+fn detail(args: &CompareArgs) -> Detail {
+    match args.detail {
+        Some(detail) => detail.into(),
+        None if args.lock_step.is_some() => Detail::Times,
+        None => Detail::Sched,
+    }
 }
 
 /// A fixed number of pairs where one was asked for or an indication is enough, else as many as it

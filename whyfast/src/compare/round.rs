@@ -5,13 +5,14 @@ use std::time::{Duration, Instant};
 use recording::wire::{Command, Message};
 use recording::{
     Load, LoadPhase, MachineCpu, Probes, Profile, Round, RoundRole, Scenario, ServerCpu, Timeline,
-    Window,
+    TracerLook, Window,
 };
 
 use crate::compare::access::Access;
 use crate::compare::plan::{LOCK_STEP_WARMUP, Plan};
 use crate::compare::schedule::{Server, Step};
 use crate::compare::server::{Ground, PreparedArm, Running};
+use crate::compare::tracers;
 use crate::failure::exit_code_of;
 use crate::half::Half;
 use crate::identity::Identity;
@@ -28,6 +29,8 @@ pub(crate) struct Stage<'a> {
     pub(crate) identity: Option<&'a Identity>,
     pub(crate) access: &'a Access,
     pub(crate) ground: Ground<'a>,
+    /// Tracers of others, as far as rounds have looked.
+    pub(crate) tracers: TracerLook,
 }
 
 /// A round that could not be profiled because this machine cannot: the reason, once for all.
@@ -77,6 +80,9 @@ fn run_once(
             return Ok(round);
         }
     };
+    // Before the profiler comes, so that what is found is not ours.
+    let look = tracers::look(stage.access, &stage.ground.cpus.client, &server.pids());
+    stage.tracers.merge(look);
     let mut blind = false;
     let measured = measure(stage, &server, step, &mut blind);
     // A server that died explains what the halves saw.

@@ -10,6 +10,7 @@ use crate::compare::progress::Progress;
 use crate::compare::round::{self, CannotProfile, Stage};
 use crate::compare::schedule::{Server, Step, half_width};
 use crate::compare::server::PreparedArm;
+use crate::compare::tracers;
 use crate::output::note;
 
 /// Runs the rounds of the plan: the ceiling of the client, pairs until there are enough of them, and
@@ -46,6 +47,10 @@ pub(crate) fn run_all(
         .map(|_done| rounds.run_equal_rates());
     let blind = rounds.blind.take();
     recording.not_measured.extend(blind);
+    // Once more, for who came during the last round.
+    let mut look = std::mem::take(&mut stage.tracers);
+    look.merge(tracers::look(stage.access, &stage.ground.cpus.client, &[]));
+    tracers::store(look, recording);
 }
 
 struct Rounds<'a, 'b> {
@@ -102,6 +107,7 @@ impl Rounds<'_, '_> {
         if stop.half_width_target.is_none() || pairs < stop.pairs_min {
             return None;
         }
+        reports::leave_out_disturbed(self.recording);
         reports::analyse(self.recording);
         let throughput = self.recording.comparisons.iter();
         throughput

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::Context as _;
-use recording::{GateStatus, Recording, RecordingKind, Warning};
+use recording::{Fingerprint, GateStatus, Recording, RecordingKind, TracerLook, Warning};
 
 use reports::Footer;
 
@@ -17,6 +17,7 @@ use crate::compare::server::{Ground, PreparedArm};
 use crate::compare::workspace::Workspace;
 use crate::compare::{arms, parity};
 use crate::failure::Failure;
+use crate::fingerprint;
 use crate::guard::Guard;
 use crate::identity::{self, Identity};
 use crate::machine::{CpuList, CpuSplit, cores, split_cpus};
@@ -57,6 +58,7 @@ pub(crate) fn compare(args: &CompareArgs) -> anyhow::Result<u8> {
             path: &plan.scenario.path,
             interrupt: &interrupt,
         },
+        tracers: TracerLook::default(),
     };
     check_parity(&mut stage, &mut prepared, &mut recording)?;
     reports::analyse_allowing(&mut recording, &args.allow_mismatch);
@@ -70,6 +72,7 @@ pub(crate) fn compare(args: &CompareArgs) -> anyhow::Result<u8> {
     } else {
         let null = null_server(&stage, &prepared)?;
         rounds::run_all(&mut stage, &prepared, null.as_ref(), &mut recording);
+        reports::leave_out_disturbed(&mut recording);
         reports::analyse_allowing(&mut recording, &args.allow_mismatch);
         predict(&mut recording, &args.without);
     }
@@ -143,11 +146,15 @@ fn check_parity(
     prepared: &mut [PreparedArm],
     recording: &mut Recording,
 ) -> anyhow::Result<()> {
+    let mut servers = Vec::new();
     for (arm, stored) in prepared.iter_mut().zip(&mut recording.arms) {
-        let shape = parity::look(stage, arm)?;
+        let (shape, facts) = parity::look(stage, arm)?;
         arm.arm.response = Some(shape.clone());
         stored.response = Some(shape);
+        servers.push(facts);
     }
+    let machine = fingerprint::machine(&recording.host);
+    recording.fingerprint = Some(Fingerprint::new(machine, servers));
     Ok(())
 }
 

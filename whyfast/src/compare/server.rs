@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use profiler::Target;
-use recording::{Arm, ArmKind, Setting};
+use recording::{Arm, ArmKind, Setting, hex};
 use sha2::{Digest as _, Sha256};
 
 use crate::capabilities;
@@ -21,7 +21,6 @@ use crate::compare::workspace::Workspace;
 use crate::failure::Failure;
 use crate::guard::{self, Guard};
 use crate::half::describe;
-use crate::hex::hex;
 use crate::identity::Identity;
 use crate::machine::CpuSplit;
 use crate::process_tree::descendants;

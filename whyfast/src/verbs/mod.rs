@@ -9,4 +9,5 @@ pub(crate) mod profile;
 pub(crate) mod render;
 pub(crate) mod report;
 pub(crate) mod testserver;
+pub(crate) mod tracers;
 mod wait;

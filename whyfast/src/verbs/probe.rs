@@ -8,11 +8,10 @@ use std::io::Read as _;
 use anyhow::Context as _;
 use flate2::read::{MultiGzDecoder, ZlibDecoder};
 use loadgen::{Fetched, Framing, fetch};
-use recording::{ResponseShape, exit_code};
+use recording::{ResponseShape, exit_code, hex};
 use sha2::{Digest as _, Sha256};
 
 use crate::args::ProbeArgs;
-use crate::hex::hex;
 use crate::output::Output;
 
 /// Prints the shape of the answers as JSON.

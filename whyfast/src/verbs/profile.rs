@@ -8,12 +8,15 @@ use std::time::{Duration, Instant};
 
 use profiler::{Config, Session, Target};
 use recording::wire::{Command, Message, WIRE_VERSION};
-use recording::{Partial, Profile, RecordingKind, exit_code};
+use recording::{
+    Fact, FactWeight, Fingerprint, Partial, Profile, RecordingKind, ServerFingerprint, exit_code,
+};
 use reports::{Footer, Limits};
 use rustix::thread::CapabilitySet;
 
 use crate::args::ProfileArgs;
 use crate::failure::{self, Failure};
+use crate::fingerprint;
 use crate::half::describe;
 use crate::identity;
 use crate::launch::Launched;
@@ -38,11 +41,13 @@ pub(crate) fn profile(args: &ProfileArgs) -> anyhow::Result<u8> {
             .as_ref()
             .map(|launched| Target::Pending(launched.pid())),
     );
-    let config = config(args, targets);
+    let config = config(args, targets.clone());
     let mut session = match args.wait {
         Some(longest) => wait::attach(&config, longest, &interrupt)?,
         None => Session::attach(config).map_err(|error| failed(&error))?,
     };
+    // Before privileges are given up, which looking at programs of others takes.
+    let facts = facts(args, &targets);
     session.open(false)?;
     // An interrupt is passed on to the command, which may run as another user.
     let kill = if launched.is_some() {
@@ -61,7 +66,7 @@ pub(crate) fn profile(args: &ProfileArgs) -> anyhow::Result<u8> {
     if let Some(launched) = &launched {
         name_command(&mut profile, launched.pid(), args);
     }
-    let code = render(args, profile, &end, output);
+    let code = render(args, profile, facts, &end, output);
     // The result is out; a command that outlives its profile is ended now.
     let status = match launched {
         Some(launched) => launched.end(end.status)?,
@@ -129,15 +134,39 @@ fn config(args: &ProfileArgs, targets: Vec<Target>) -> Config {
     config
 }
 
+/// What runs in the targets; a command is not started yet.
+fn facts(args: &ProfileArgs, targets: &[Target]) -> Vec<Fact> {
+    if !args.command.is_empty() {
+        let why = "the command had not been started when this was read";
+        return vec![Fact::unknown("process", FactWeight::Hard, why)];
+    }
+    let pids = targets.iter().filter_map(|target| target.resolve().ok());
+    let pids: Vec<i32> = pids.flatten().map(u32::cast_signed).collect();
+    fingerprint::processes(&pids)
+}
+
 /// Renders the result and decides the exit code.
-fn render(args: &ProfileArgs, profile: Profile, end: &End, output: Output) -> anyhow::Result<u8> {
+fn render(
+    args: &ProfileArgs,
+    profile: Profile,
+    facts: Vec<Fact>,
+    end: &End,
+    output: Output,
+) -> anyhow::Result<u8> {
     let mut recording = render::blank(RecordingKind::Profile);
     // A target that ends is the end of the work; an interrupt of a wanted duration is not.
     let cut = end.interrupted && args.duration.is_some();
     recording.partial = cut.then(|| Partial {
         why: "interrupted".into(),
     });
-    render::add_profile(&mut recording, &describe_target(args), profile);
+    let target = describe_target(args);
+    let server = ServerFingerprint {
+        arm: target.clone(),
+        facts,
+    };
+    let machine = fingerprint::machine(&recording.host);
+    recording.fingerprint = Some(Fingerprint::new(machine, vec![server]));
+    render::add_profile(&mut recording, &target, profile);
     let style = output::style(&output);
     let text = render::recording(&recording, args.output.format, &style, &Footer::default());
     output.write(&text)?;

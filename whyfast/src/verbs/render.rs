@@ -86,6 +86,7 @@ pub(crate) fn blank(kind: RecordingKind) -> Recording {
         findings: Vec::new(),
         predictions: Vec::new(),
         tracers: None,
+        fingerprint: None,
         not_measured: Vec::new(),
         warnings: Vec::new(),
     }
@@ -109,6 +110,7 @@ pub(crate) fn add_profile(recording: &mut Recording, target: &str, profile: Prof
         user_ns: None,
         system_ns: None,
         processes: u32::try_from(profile.processes.len()).unwrap_or(u32::MAX),
+        threads: Vec::new(),
     });
     round.profile = Some(profile);
     recording.rounds.push(round);
@@ -183,7 +185,7 @@ fn redact(arguments: impl Iterator<Item = String>) -> Vec<String> {
 }
 
 /// `--password=VALUE`, `TOKEN=VALUE`, also inside a script: the value is hashed.
-fn assignments(argument: &str) -> String {
+pub(crate) fn assignments(argument: &str) -> String {
     let words = argument.split_inclusive(char::is_whitespace).map(|word| {
         let trimmed = word.trim_end();
         match trimmed.split_once('=') {

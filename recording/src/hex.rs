@@ -1,7 +1,7 @@
 //! Bytes as hexadecimal digits.
 
 /// Two lower-case digits per byte.
-pub(crate) fn hex(bytes: &[u8]) -> String {
+pub fn hex(bytes: &[u8]) -> String {
     bytes
         .iter()
         .fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
