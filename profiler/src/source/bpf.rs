@@ -2,6 +2,7 @@
 //! that names aya; what the counters mean is not decided here.
 
 use std::error::Error as StdError;
+use std::io::Read as _;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd, RawFd};
 use std::sync::atomic::AtomicU64;
 
@@ -17,6 +18,7 @@ use profiler_common::{
 use recording::Detail;
 
 use super::object::{check_abi, object};
+use super::offsets::Offsets;
 use super::{ByThread, CounterSource, Tables, below};
 use crate::btf::Btf;
 use crate::sys::{Mapping, Parts, Shared};
@@ -70,7 +72,7 @@ pub(crate) struct Bpf {
     /// Keeps the kernel's statistics on.
     statistics: Option<OwnedFd>,
     /// Owns the programs and their links: dropping it detaches them.
-    _ebpf: Ebpf,
+    ebpf: Ebpf,
 }
 
 impl Bpf {
@@ -113,7 +115,7 @@ impl Bpf {
             programs,
             missing,
             statistics,
-            _ebpf: ebpf,
+            ebpf,
         })
     }
 }
@@ -161,45 +163,32 @@ impl CounterSource for Bpf {
     fn missing(&self) -> &[String] {
         &self.missing
     }
+
+    fn give_states(&mut self) -> Result<(), ProfilerError> {
+        let Some(Program::Iter(program)) = self.ebpf.program_mut(program::FIRST_STATES) else {
+            unreachable!("the object was built with an iterator of this name");
+        };
+        let refused = |error: &(dyn StdError + 'static)| refused(program::FIRST_STATES, error);
+        let link = program.attach().map_err(|error| refused(&error))?;
+        let link = program.take_link(link).map_err(|error| refused(&error))?;
+        let mut threads = link.into_file().map_err(|error| refused(&error))?;
+        loop {
+            // The program says nothing: to read is to let it run, for a million threads at a time.
+            match threads.read(&mut [0]) {
+                Ok(0) => return Ok(()),
+                Err(error) if !is_for_now(&error) => return Err(refused(&error)),
+                Ok(_) | Err(_) => {}
+            }
+        }
+    }
 }
 
-/// Offsets of the fields that the programs read.
-struct Offsets(Vec<(&'static str, u32)>);
-
-impl Offsets {
-    fn find(btf: &Btf<'_>) -> Result<Self, ProfilerError> {
-        let task = |path: &[&str], size| btf.field_offset("task_struct", path, size);
-        let field = |structure, path: &[&str], size| btf.field_offset(structure, path, size);
-        let mut offsets = vec![
-            (global::TASK_TGID, task(&["tgid"], 4)?),
-            (global::TASK_PID, task(&["pid"], 4)?),
-            (global::TASK_STATE, task(&["__state"], 4)?),
-            (global::TASK_STATUS, task(&["thread_info", "status"], 4)?),
-            (global::TASK_SIGNAL, task(&["signal"], 8)?),
-            (
-                global::SIGNAL_LIVE,
-                field("signal_struct", &["live", "counter"], 4)?,
-            ),
-            (global::TASK_FILES, task(&["files"], 8)?),
-            (global::FILES_FDT, field("files_struct", &["fdt"], 8)?),
-            (global::FDT_MAX_FDS, field("fdtable", &["max_fds"], 4)?),
-            (global::FDT_FD, field("fdtable", &["fd"], 8)?),
-            (global::FILE_INODE, field("file", &["f_inode"], 8)?),
-            (
-                global::FILE_DENTRY,
-                field("file", &["f_path", "dentry"], 8)?,
-            ),
-            (
-                global::DENTRY_NAME,
-                field("dentry", &["d_name", "name"], 8)?,
-            ),
-            (global::INODE_MODE, field("inode", &["i_mode"], 2)?),
-            (global::INODE_SB, field("inode", &["i_sb"], 8)?),
-            (global::SB_MAGIC, field("super_block", &["s_magic"], 8)?),
-        ];
-        offsets.extend(below::offsets(btf));
-        Ok(Self(offsets))
-    }
+/// Whether another attempt goes on where this one was interrupted.
+fn is_for_now(error: &std::io::Error) -> bool {
+    matches!(
+        error.kind(),
+        std::io::ErrorKind::Interrupted | std::io::ErrorKind::WouldBlock
+    )
 }
 
 /// Entries of the maps whose size depends on the machine and the detail.
@@ -333,6 +322,8 @@ fn attach_one(program: &mut Program, point: &str, btf: &aya::Btf) -> Result<RawF
             program.load(point, btf)?;
             program.attach()?;
         }
+        // It runs when it is asked to.
+        Program::Iter(program) => program.load(point, btf)?,
         _ => unreachable!("the object was built with programs of these types"),
     }
     Ok(program.fd()?.as_fd().as_raw_fd())
@@ -358,7 +349,8 @@ fn programs(detail: Detail) -> Vec<(&'static str, &'static str)> {
 
 /// Programs of detail `sched` beside those on interrupts, which come first: what they count is taken
 /// out of what the others do.
-const SCHED_PROGRAMS: [(&str, &str); 11] = [
+const SCHED_PROGRAMS: [(&str, &str); 12] = [
+    (program::FIRST_STATES, "task"),
     (program::SOFTIRQ_EXIT, "softirq_exit"),
     (program::SOFTIRQ_ENTRY, "softirq_entry"),
     (program::PAGE_FAULT, "page_fault_user"),

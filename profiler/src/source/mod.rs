@@ -3,6 +3,7 @@
 mod below;
 mod bpf;
 mod object;
+mod offsets;
 #[cfg(test)]
 pub(crate) mod replay;
 
@@ -20,6 +21,7 @@ use profiler_common::{
     UnknownEntry, UringRow, WaitRow,
 };
 
+use crate::ProfilerError;
 use crate::sys::{Parts, Shared};
 
 /// A counter that the programs may be adding to.
@@ -44,6 +46,9 @@ pub(crate) trait CounterSource: std::fmt::Debug + Send {
 
     /// Tracepoints that this kernel lacks, and what is not measured for that.
     fn missing(&self) -> &[String];
+
+    /// Gives every thread of the targets that has no state its first: detail `sched`.
+    fn give_states(&mut self) -> Result<(), ProfilerError>;
 }
 
 /// The tables as `profiler-common` describes them; one that a detail does not use has one entry.
