@@ -62,7 +62,7 @@ pub use uring::{
 };
 
 /// Version of everything in this crate; an object built from another one is refused.
-pub const ABI_VERSION: u32 = 3;
+pub const ABI_VERSION: u32 = 4;
 
 /// What precedes [`ABI_VERSION`] in the object file, so that it can be found without loading it.
 pub const ABI_MAGIC: [u8; 12] = *b"whyfast-abi:";
@@ -181,6 +181,19 @@ pub mod global {
     pub const SOCK_NUM: &str = "SOCK_NUM";
     /// `u32`: offset of `inet_sport` in `struct inet_sock`, which begins with a `struct sock`.
     pub const INET_SPORT: &str = "INET_SPORT";
+    /// `u32`: offset of `on_cpu` in `struct task_struct`; zero for a kernel of one CPU, without it.
+    pub const TASK_ON_CPU: &str = "TASK_ON_CPU";
+    /// `u32`: offset of `se.exec_start` in `struct task_struct`; zero where one of the next four
+    /// fields is missing.
+    pub const TASK_EXEC_START: &str = "TASK_EXEC_START";
+    /// `u32`: offset of `se.cfs_rq` in `struct task_struct`.
+    pub const TASK_CFS_RQ: &str = "TASK_CFS_RQ";
+    /// `u32`: offset of `rq` in `struct cfs_rq`.
+    pub const CFS_RQ_RQ: &str = "CFS_RQ_RQ";
+    /// `u32`: offset of `clock` in `struct rq`.
+    pub const RQ_CLOCK: &str = "RQ_CLOCK";
+    /// `u32`: offset of `clock_task` in `struct rq`.
+    pub const RQ_CLOCK_TASK: &str = "RQ_CLOCK_TASK";
 }
 
 /// Names of the programs in the object.
@@ -207,6 +220,8 @@ pub mod program {
     pub const SCHED_EXEC: &str = "sched_exec";
     /// Detail `sched`, on `sched_process_exit`.
     pub const SCHED_END: &str = "sched_end";
+    /// Detail `sched`, for each thread that exists.
+    pub const FIRST_STATES: &str = "first_states";
     /// Detail `sched`, on `page_fault_user`.
     pub const PAGE_FAULT: &str = "page_fault";
     /// Detail `sched`: programs on interrupts and their tracepoints, of which a kernel may lack some.

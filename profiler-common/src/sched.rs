@@ -124,8 +124,16 @@ pub struct CpuRow {
     pub interrupts: AtomicU64,
     /// Waits of threads of the target for a CPU, by [`log2_bucket`](crate::log2_bucket).
     pub run_queue_waits: [AtomicU64; RUN_QUEUE_BUCKETS],
+
+    /// What the kernel's CPU clock counted at switches beyond what is counted here, ns, wrapping: it
+    /// goes by the clock of the run queue, which is mostly read before a switch.
+    pub charged_ns: AtomicU64,
+    /// `CLOCK_MONOTONIC` less the clock of the run queue when that was last known to be fresh.
+    pub clock_base_ns: AtomicU64,
+    /// When that was; zero until then.
+    pub clock_based_ns: AtomicU64,
     /// Keeps two CPUs off one cache line.
-    pub padding: [AtomicU64; 2],
+    pub padding: [AtomicU64; 7],
 }
 
 /// [`CpuRow::nesting`] of a soft interrupt.
@@ -223,7 +231,7 @@ pub struct Lives {
 
 const _: () = assert!(size_of::<SegmentSlot>() == 8);
 const _: () = assert!(size_of::<SplitRow>() == 40);
-const _: () = assert!(size_of::<CpuRow>() == 9 * 64);
+const _: () = assert!(size_of::<CpuRow>() == 10 * 64);
 const _: () = assert!(size_of::<LabelClock>() == 64);
 const _: () = assert!(size_of::<Lives>() == 40);
 

@@ -310,7 +310,7 @@ fn take_start(task: Task) -> Option<u64> {
 
 #[inline(always)]
 fn time(row: u64, cpu: u32, start: u64, now_ns: u64, entry: Option<&GroupEntry>) {
-    // Found asleep in `/proc` when the programs were attached: when it was entered is not known.
+    // Found asleep when the programs were attached: when it was entered is not known.
     if start < pack_start(1, 0) {
         return;
     }

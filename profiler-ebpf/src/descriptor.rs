@@ -25,6 +25,19 @@ pub(crate) fn object(tgid: u32, fd: u64) -> u32 {
     }
 }
 
+/// The object behind a descriptor of another thread, which is asleep and keeps it open.
+#[inline(always)]
+pub(crate) fn object_of(task: Task, tgid: u32, fd: u64) -> u32 {
+    if LOOK_UP.load() == 0 {
+        return OBJECTS;
+    }
+    let Some(object) = task.file(fd).and_then(kind_of_file) else {
+        return OBJECTS;
+    };
+    remember(tgid, fd, object);
+    object
+}
+
 /// The object, if it is remembered.
 #[inline(always)]
 pub(crate) fn recall(tgid: u32, fd: u64) -> Option<u32> {

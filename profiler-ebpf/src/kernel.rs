@@ -20,8 +20,10 @@ use aya_ebpf::{
 use profiler_common::{ABI_MAGIC, ABI_VERSION, AbiStamp, CALL_KINDS, Kind, ROWS};
 
 use crate::maps::{
-    FDT_FD, FDT_MAX_FDS, FILES_FDT, INET_SPORT, KIOCB_OPCODE, KIOCB_RING, KIOCB_USER_DATA, LOOK_UP,
-    SIGNAL_LIVE, SOCK_NUM, TASK_FILES, TASK_PID, TASK_SIGNAL, TASK_STATE, TASK_STATUS, TASK_TGID,
+    CFS_RQ_RQ, FDT_FD, FDT_MAX_FDS, FILES_FDT, INET_SPORT, KIOCB_OPCODE, KIOCB_RING,
+    KIOCB_USER_DATA, LOOK_UP, RQ_CLOCK, RQ_CLOCK_TASK, SIGNAL_LIVE, SOCK_NUM, TASK_CFS_RQ,
+    TASK_EXEC_START, TASK_FILES, TASK_ON_CPU, TASK_PID, TASK_SIGNAL, TASK_STATE, TASK_STATUS,
+    TASK_TGID,
 };
 
 /// A `struct task_struct`.
@@ -40,6 +42,14 @@ impl Task {
     #[inline(always)]
     pub(crate) fn argument(ctx: &BtfTracePointContext, n: usize) -> Self {
         Self(ctx.arg(n))
+    }
+
+    /// The thread that an iterator has come to; `None` behind the last one.
+    #[inline(always)]
+    pub(crate) fn iterated(ctx: &BtfTracePointContext) -> Option<Self> {
+        // `struct bpf_iter__task` begins as the arguments of a tracepoint would.
+        let task: *const u8 = ctx.arg(1);
+        (!task.is_null()).then_some(Self(task))
     }
 
     /// The process.
@@ -64,6 +74,34 @@ impl Task {
     #[inline(always)]
     pub(crate) fn is_runnable(self) -> bool {
         read::<u32>(self.0, &TASK_STATE) == TASK_RUNNING
+    }
+
+    /// Whether the thread has left its CPU for the last time, or is about to.
+    #[inline(always)]
+    pub(crate) fn is_dead(self) -> bool {
+        read::<u32>(self.0, &TASK_STATE) & TASK_DEAD != 0
+    }
+
+    /// Whether a CPU is executing the thread, or switching to or from it.
+    #[inline(always)]
+    pub(crate) fn is_on_cpu(self) -> bool {
+        TASK_ON_CPU.load() != 0 && read::<u32>(self.0, &TASK_ON_CPU) != 0
+    }
+
+    /// The clocks of the run queue that the thread is in; `None` where the kernel keeps them
+    /// elsewhere.
+    #[inline(always)]
+    pub(crate) fn queue_clocks(self) -> Option<QueueClocks> {
+        if TASK_EXEC_START.load() == 0 {
+            return None;
+        }
+        let fair: *const u8 = read(self.0, &TASK_CFS_RQ);
+        let queue: *const u8 = read(fair, &CFS_RQ_RQ);
+        let task_ns: u64 = read(queue, &RQ_CLOCK_TASK);
+        Some(QueueClocks {
+            ns: read(queue, &RQ_CLOCK),
+            since_charged_ns: task_ns.wrapping_sub(read(self.0, &TASK_EXEC_START)),
+        })
     }
 
     /// Threads of the process that have not begun to exit.
@@ -91,6 +129,15 @@ impl Task {
         // SAFETY: the pointer is a task that the verifier vouches for.
         Registers(unsafe { bpf_task_pt_regs(self.0.cast_mut().cast()) } as *const u8)
     }
+}
+
+/// What the scheduler knows about time, as of the last time that it looked.
+#[derive(Clone, Copy)]
+pub(crate) struct QueueClocks {
+    /// The clock, ns since an arbitrary moment.
+    pub(crate) ns: u64,
+    /// From when the thread was last charged, or came, until then, ns.
+    pub(crate) since_charged_ns: u64,
 }
 
 /// A kernel structure that the verifier does not know the type of: read with a helper, which fails
@@ -248,6 +295,14 @@ impl Registers {
         unsafe { self.0.add(PT_REGS_ORIG_AX).cast::<i64>().read() }
     }
 
+    /// Whether there are none: a thread that the kernel made for itself has never been in user code.
+    #[inline(always)]
+    pub(crate) fn are_blank(self) -> bool {
+        // SAFETY: as above.
+        let word = |at: usize| unsafe { self.0.add(at).cast::<u64>().read() };
+        word(PT_REGS_IP) == 0 && word(PT_REGS_SP) == 0
+    }
+
     /// An argument of the call, as it was at entry.
     #[inline(always)]
     pub(crate) fn call_argument<const N: usize>(self) -> u64 {
@@ -336,11 +391,17 @@ pub(crate) fn fetch_and(word: &AtomicU64, bits: u64) {
 /// Replaces zero by `new`; what was found.
 #[inline(always)]
 pub(crate) fn replace_zero(word: &AtomicU64, new: u64) -> u64 {
+    replace(word, 0, new)
+}
+
+/// Replaces `old` by `new`; what was found.
+#[inline(always)]
+pub(crate) fn replace(word: &AtomicU64, old: u64, new: u64) -> u64 {
     // SAFETY: as above.
     let (found, _) = unsafe {
         atomic_cxchg::<u64, { AtomicOrdering::Relaxed }, { AtomicOrdering::Relaxed }>(
             word.as_ptr(),
-            0,
+            old,
             new,
         )
     };
@@ -379,11 +440,14 @@ fn read<T: Copy>(base: *const u8, offset: &Global<u32>) -> T {
 
 /// include/linux/sched.h.
 const TASK_RUNNING: u32 = 0;
+const TASK_DEAD: u32 = 0x80;
 /// arch/x86/include/asm/thread_info.h.
 const TS_COMPAT: u32 = 2;
 /// arch/x86/include/asm/ptrace.h; the order of the registers is part of the user ABI.
 const PT_REGS_AX: usize = 80;
 const PT_REGS_ORIG_AX: usize = 120;
+const PT_REGS_IP: usize = 128;
+const PT_REGS_SP: usize = 152;
 /// `di`, `si`, `dx`, `r10`.
 const PT_REGS_ARGUMENTS: [usize; 4] = [112, 104, 96, 56];
 

@@ -20,7 +20,11 @@
 #[cfg(target_arch = "bpf")]
 mod call;
 #[cfg(target_arch = "bpf")]
+mod charge;
+#[cfg(target_arch = "bpf")]
 mod descriptor;
+#[cfg(target_arch = "bpf")]
+mod first_states;
 #[cfg(target_arch = "bpf")]
 mod function;
 #[cfg(target_arch = "bpf")]

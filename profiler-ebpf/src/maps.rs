@@ -168,3 +168,21 @@ pub(crate) static KIOCB_RING: Global<u32> = Global::new(0);
 /// `io_kiocb.cqe.user_data`.
 #[unsafe(no_mangle)]
 pub(crate) static KIOCB_USER_DATA: Global<u32> = Global::new(0);
+/// `task_struct.on_cpu`; zero where a kernel of one CPU has none.
+#[unsafe(no_mangle)]
+pub(crate) static TASK_ON_CPU: Global<u32> = Global::new(0);
+/// `task_struct.se.exec_start`; zero where this or one of the following is missing.
+#[unsafe(no_mangle)]
+pub(crate) static TASK_EXEC_START: Global<u32> = Global::new(0);
+/// `task_struct.se.cfs_rq`.
+#[unsafe(no_mangle)]
+pub(crate) static TASK_CFS_RQ: Global<u32> = Global::new(0);
+/// `cfs_rq.rq`.
+#[unsafe(no_mangle)]
+pub(crate) static CFS_RQ_RQ: Global<u32> = Global::new(0);
+/// `rq.clock`.
+#[unsafe(no_mangle)]
+pub(crate) static RQ_CLOCK: Global<u32> = Global::new(0);
+/// `rq.clock_task`.
+#[unsafe(no_mangle)]
+pub(crate) static RQ_CLOCK_TASK: Global<u32> = Global::new(0);

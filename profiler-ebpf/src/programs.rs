@@ -3,11 +3,13 @@
 //! because another program runs on the CPU, and their own skips are counted by the kernel
 //! (`recursion_misses`).
 
+use core::ffi::c_void;
+
 use aya_ebpf::{macros::btf_tracepoint, programs::BtfTracePointContext};
 
 use crate::{
     call::{self, Level},
-    interrupt, lifecycle, sched, tcp, uring,
+    first_states as states, interrupt, lifecycle, sched, tcp, uring,
 };
 
 /// Detail `counts`: all from the exit of a call, which every call has that returns, refused ones
@@ -118,6 +120,15 @@ fn sched_exec(ctx: BtfTracePointContext) -> i32 {
 #[btf_tracepoint(function = "sched_process_exit")]
 fn sched_end(ctx: BtfTracePointContext) -> i32 {
     lifecycle::exit(&ctx, true);
+    0
+}
+
+/// Detail `sched`: threads that are there already, when user space asks for them. There is no macro for
+/// programs of this kind; what they are handed begins as for a tracepoint.
+#[unsafe(no_mangle)]
+#[unsafe(link_section = "iter/task")]
+fn first_states(ctx: *mut c_void) -> i32 {
+    states::give(&BtfTracePointContext::new(ctx));
     0
 }
 

@@ -13,7 +13,7 @@ use profiler_common::{
 };
 
 use crate::{
-    group,
+    charge, group,
     idle::{self, relabel},
     kernel::{Task, add, bump, clock_ns, cpu, fetch_add, kind, load, replace_zero, slot, store},
     lifecycle::flags,
@@ -70,6 +70,7 @@ pub(crate) fn switch(ctx: &BtfTracePointContext) {
         return;
     };
     if is_target(prev) {
+        charge::leaves(prev, cpu_row, now_ns);
         let is_preempted: u64 = ctx.arg(0);
         let state: u64 = ctx.arg(3);
         off(
@@ -83,6 +84,7 @@ pub(crate) fn switch(ctx: &BtfTracePointContext) {
     // What was interrupted until now is not the next one's.
     not_ours(cpu_row);
     let running = if is_target(next) {
+        charge::comes(next, cpu_row, now_ns);
         on(next, cpu_row, now_ns);
         CPU_TARGET
     } else if next.tid() == 0 {
@@ -119,6 +121,7 @@ pub(crate) fn wakeup(ctx: &BtfTracePointContext) {
     relabel(one_thread(label(row)), one_thread(LABEL_RUNNABLE), now_ns);
     if let Some(cpu_row) = CPUS.get(cpu()) {
         bump(&cpu_row.wakeups, 1);
+        charge::woken(task, cpu_row, now_ns);
     }
 }
 
@@ -250,7 +253,7 @@ fn on(task: Task, cpu_row: &CpuRow, now_ns: u64) {
         relabel(one_thread(label(row)), 0, now_ns);
         return;
     }
-    // Found in `/proc` as able to run, a thread is taken for running.
+    // Off its CPU without a switch that was seen, when the programs were attached.
     if segment_state(packed) == RUNNABLE {
         relabel(one_thread(LABEL_RUNNABLE), 0, now_ns);
     }
@@ -284,14 +287,14 @@ fn slept(task: Task, row: u64, ns: u64) {
     }
 }
 
-/// A thread without a state gets its first; user space may be about to give it one.
+/// A thread without a state gets its first, unless another program was quicker: whether it did.
 #[inline(always)]
-fn first_seen(task: Task, now_ns: u64, state: u64) {
+pub(crate) fn first_seen(task: Task, now_ns: u64, state: u64) -> bool {
     let Some(segment) = SEGMENTS.get(task.tid()) else {
-        return;
+        return false;
     };
     if replace_zero(&segment.0, pack_segment(now_ns, state)) != 0 {
-        return;
+        return false;
     }
     if let Some(lives) = LIVES.get(0) {
         fetch_add(&lives.began, 1);
@@ -300,6 +303,7 @@ fn first_seen(task: Task, now_ns: u64, state: u64) {
     if state == RUNNABLE {
         relabel(0, one_thread(LABEL_RUNNABLE), now_ns);
     }
+    true
 }
 
 #[inline(always)]
@@ -345,7 +349,7 @@ pub(crate) fn row_of(task: Task) -> u64 {
 }
 
 #[inline(always)]
-fn label(row: u64) -> usize {
+pub(crate) fn label(row: u64) -> usize {
     label_of_sleep(kind(row))
 }
 

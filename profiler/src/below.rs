@@ -9,7 +9,6 @@ use recording::{Detail, Hardware, IoUring, Network, NotMeasured};
 use crate::hardware::HardwareCounters;
 use crate::network::Listeners;
 use crate::privileges;
-use crate::processes;
 use crate::snapshot::Snapshot;
 use crate::source::{
     TCP_RESET_RECEIVED, TCP_RESET_SENT, TCP_RETRANSMIT, Tables, URING_TRACEPOINTS,
@@ -50,8 +49,7 @@ impl Below {
             below.listeners.mark_ports(tables.ports);
         }
         if detail >= Detail::Times {
-            let tids: Vec<u32> = pids.iter().flat_map(|&pid| processes::tids(pid)).collect();
-            below.hardware = HardwareCounters::open(&tids, follow);
+            below.hardware = HardwareCounters::open(pids, follow);
         }
         below
     }

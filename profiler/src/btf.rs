@@ -7,6 +7,8 @@
 //!
 //! Format: Documentation/bpf/btf.rst of the kernel.
 
+use std::collections::HashMap;
+
 /// Why an offset could not be found.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -36,6 +38,9 @@ pub(crate) struct Btf<'a> {
     strings: &'a [u8],
     /// Start of each type in `types`; id 0 is `void` and has none.
     starts: Vec<u32>,
+    /// Structures and type definitions by name: to look through all types for each would take longer
+    /// than all the rest.
+    named: HashMap<&'a [u8], Vec<u32>>,
 }
 
 impl<'a> Btf<'a> {
@@ -59,11 +64,21 @@ impl<'a> Btf<'a> {
             starts.push(u32::try_from(at).unwrap_or(u32::MAX));
             at += length;
         }
-        Ok(Self {
+        let mut btf = Self {
             types,
             strings,
             starts,
-        })
+            named: HashMap::new(),
+        };
+        for id in (1..=btf.starts.len()).filter_map(|id| u32::try_from(id).ok()) {
+            if let Some(header) = btf.header(id)
+                && matches!(header.kind(), KIND_STRUCT | KIND_TYPEDEF)
+            {
+                let name = btf.string(header.name);
+                btf.named.entry(name).or_default().push(id);
+            }
+        }
+        Ok(btf)
     }
 
     /// Offset in bytes of a field, followed through embedded structures: `["thread_info",
@@ -74,7 +89,7 @@ impl<'a> Btf<'a> {
         path: &[&str],
         size: u32,
     ) -> Result<u32, BtfError> {
-        self.structures(structure)
+        self.of_kind(KIND_STRUCT, structure)
             .find_map(|id| self.walk(id, path, size))
             .ok_or_else(|| BtfError::NoField {
                 path: format!("{structure}.{}", path.join(".")),
@@ -84,24 +99,13 @@ impl<'a> Btf<'a> {
 
     /// Whether there is a type definition of this name.
     pub(crate) fn has_typedef(&self, name: &str) -> bool {
-        (1..=self.starts.len())
-            .filter_map(|id| u32::try_from(id).ok())
-            .filter_map(|id| self.header(id))
-            .any(|header| {
-                header.kind() == KIND_TYPEDEF && self.string(header.name) == name.as_bytes()
-            })
+        self.of_kind(KIND_TYPEDEF, name).next().is_some()
     }
 
     /// How many arguments a tracepoint hands to its programs; `None` where there is no such tracepoint.
     pub(crate) fn tracepoint_arguments(&self, name: &str) -> Option<u32> {
         let name = format!("btf_trace_{name}");
-        let id = (1..=self.starts.len())
-            .filter_map(|id| u32::try_from(id).ok())
-            .find(|&id| {
-                self.header(id).is_some_and(|header| {
-                    header.kind() == KIND_TYPEDEF && self.string(header.name) == name.as_bytes()
-                })
-            })?;
+        let id = self.of_kind(KIND_TYPEDEF, &name).next()?;
         let pointer = self.header(self.resolve(id)?)?;
         if pointer.kind() != KIND_PTR {
             return None;
@@ -123,14 +127,10 @@ impl<'a> Btf<'a> {
         offset.checked_add(self.walk(member, rest, size)?)
     }
 
-    fn structures<'b>(&'b self, name: &'b str) -> impl Iterator<Item = u32> + 'b {
-        (1..=self.starts.len())
-            .filter_map(|id| u32::try_from(id).ok())
-            .filter(move |&id| {
-                self.header(id).is_some_and(|header| {
-                    header.kind() == KIND_STRUCT && self.string(header.name) == name.as_bytes()
-                })
-            })
+    fn of_kind(&self, kind: u32, name: &str) -> impl Iterator<Item = u32> {
+        let ids = self.named.get(name.as_bytes()).into_iter().flatten();
+        ids.copied()
+            .filter(move |&id| self.header(id).is_some_and(|header| header.kind() == kind))
     }
 
     /// Offset in bytes and type of a member, looked for in anonymous members too.

@@ -10,7 +10,7 @@ use recording::{
 use crate::below::{self, BelowWindow};
 use crate::cpus::KernelClocks;
 use crate::delta::{Delta, RowNames};
-use crate::groups::{GroupCopy, GroupEdge};
+use crate::groups::GroupCopy;
 use crate::in_flight::InFlight;
 use crate::snapshot::Snapshot;
 use crate::states::{States, StatesDelta};
@@ -148,19 +148,7 @@ impl ClosedWindow {
         let Some(by) = self.group_by else {
             return Vec::new();
         };
-        let open = |edge: &'_ Edge| {
-            edge.states
-                .as_ref()
-                .map_or_else(Vec::new, |states| states.open().to_vec())
-        };
-        let from = GroupEdge {
-            copy: &self.start.groups,
-            open: open(&self.start),
-        };
-        let to = GroupEdge {
-            copy: &self.end.groups,
-            open: open(&self.end),
-        };
+        let (from, to) = (&self.start.groups, &self.end.groups);
         let known = |id: u32| {
             let thread = self.thread_names.get(&id).map(|(_, comm)| comm.clone());
             thread.or_else(|| {
@@ -170,7 +158,7 @@ impl ClosedWindow {
         };
         let process_of = |tid: u32| self.thread_names.get(&tid).map(|&(pid, _)| pid);
         let mut groups =
-            crate::groups::between(&from, &to, by, self.detail, names, known, process_of);
+            crate::groups::between(from, to, by, self.detail, names, known, process_of);
         for group in &mut groups {
             group.calls.retain(|call| self.is_counted(&call.name));
         }
@@ -300,12 +288,14 @@ pub(crate) fn slice_between<F: Fn(u32) -> Option<(u32, bool)>>(
     names: &RowNames<F>,
     detail: Detail,
 ) -> ProfileSlice {
+    let delta = Delta::between(from, to);
     ProfileSlice {
         window: Window {
             start_ns: from.end_ns,
             end_ns: to.end_ns,
         },
-        calls: names.slice_calls(&Delta::between(from, to), detail),
+        calls: names.slice_calls(&delta, detail),
+        lost: delta.lost(),
     }
 }
 

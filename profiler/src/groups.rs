@@ -10,12 +10,21 @@ use crate::snapshot::{kind_of_row, object_of_row};
 use crate::source::{Tables, read};
 use crate::states::OpenSegment;
 
-/// The table at one moment: entries that are taken, in the order of the table.
+/// The table at an edge of the window, and what threads were doing at that moment: their time is in the
+/// table only when they go on to something else.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct GroupCopy(Vec<(u64, Counters)>);
+pub(crate) struct GroupCopy {
+    pub(crate) entries: Entries,
+    /// At detail `sched`.
+    pub(crate) open: Vec<OpenSegment>,
+}
+
+/// Entries of the table, in its order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Entries(Vec<(u64, Counters)>);
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Counters {
+pub(crate) struct Counters {
     count: u64,
     errors: u64,
     bytes: u64,
@@ -25,30 +34,35 @@ struct Counters {
     run_queue_ns: u64,
 }
 
-impl GroupCopy {
-    /// Copies what is taken.
-    pub(crate) fn copy(tables: &Tables<'_>) -> Self {
-        let taken = tables.groups.iter().filter_map(|entry| {
-            let key = read(&entry.key);
-            (key != 0).then(|| (key, Counters::copy(entry)))
-        });
+/// The entries that are taken: to look for them takes longer than to copy them.
+pub(crate) struct Taken<'a>(Vec<(u64, &'a GroupEntry)>);
+
+impl<'a> Taken<'a> {
+    /// Looks for them.
+    pub(crate) fn find(tables: &Tables<'a>) -> Self {
+        let entries = tables.groups.iter();
+        let taken = entries
+            .map(|entry| (read(&entry.key), entry))
+            .filter(|&(key, _)| key != 0);
         Self(taken.collect())
     }
-}
 
-/// The table at an edge of the window, and what threads were doing: their time is in the table only
-/// when they go on to something else.
-#[derive(Debug)]
-pub(crate) struct GroupEdge<'a> {
-    pub(crate) copy: &'a GroupCopy,
-    pub(crate) open: Vec<OpenSegment>,
+    /// What they have counted.
+    pub(crate) fn copy(&self) -> Entries {
+        let entries = self.0.iter();
+        Entries(
+            entries
+                .map(|&(key, entry)| (key, Counters::copy(entry)))
+                .collect(),
+        )
+    }
 }
 
 /// The groups of what happened between two edges, busiest first. `known` tells the name of a thread or
 /// process, `process_of` the process of a thread.
 pub(crate) fn between<F: Fn(u32) -> Option<(u32, bool)>>(
-    from: &GroupEdge<'_>,
-    to: &GroupEdge<'_>,
+    from: &GroupCopy,
+    to: &GroupCopy,
     by: GroupBy,
     detail: Detail,
     names: &RowNames<F>,
@@ -56,9 +70,9 @@ pub(crate) fn between<F: Fn(u32) -> Option<(u32, bool)>>(
     process_of: impl Fn(u32) -> Option<u32>,
 ) -> Vec<Group> {
     let mut sums: BTreeMap<(u32, u32, u32), Counters> = BTreeMap::new();
-    let mut add = |edge: &GroupEdge<'_>, sign: fn(u64) -> u64| {
+    let mut add = |edge: &GroupCopy, sign: fn(u64) -> u64| {
         let closed = edge
-            .copy
+            .entries
             .0
             .iter()
             .filter_map(|(key, counters)| Some((group_key_parts(*key)?, *counters)));

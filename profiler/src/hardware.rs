@@ -4,12 +4,14 @@
 //! Counting is per thread, not per CPU: what other programs do on the same CPU is not in it. A
 //! thread that a counted one starts is counted with it, by the kernel.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
 use perf_event::events::{Event, Hardware as Counted};
 use perf_event::{Builder, Counter};
 use recording::{Hardware, HardwareCount, HardwareThread, NotMeasured};
+
+use crate::processes::{self, ProcessInfo};
 
 /// The counters of all threads; none where the machine has none.
 #[derive(Debug, Default)]
@@ -31,10 +33,17 @@ struct ThreadCounters {
 type Reading = Vec<Option<HardwareCount>>;
 
 impl HardwareCounters {
-    /// Begins to count for these threads. With `follow` the processes that they fork are counted
+    /// Begins to count for the threads of these processes. With `follow` the processes that they fork are counted
     /// with them.
-    pub(crate) fn open(tids: &[u32], follow: bool) -> Self {
-        Self::open_events(tids, follow, &EVENTS.map(Event::from))
+    pub(crate) fn open(pids: &BTreeSet<u32>, follow: bool) -> Self {
+        // Where there are thousands, to list them takes as long as to attach the programs.
+        let infos = pids.iter().filter_map(|&pid| ProcessInfo::of(pid));
+        let threads = infos.map(|info| info.threads as usize).sum();
+        if threads > MOST_THREADS {
+            return Self::too_many(threads);
+        }
+        let tids: Vec<u32> = pids.iter().flat_map(|&pid| processes::tids(pid)).collect();
+        Self::open_events(&tids, follow, &EVENTS.map(Event::from))
     }
 
     /// The window begins.
@@ -61,10 +70,7 @@ impl HardwareCounters {
 
     fn open_events(tids: &[u32], follow: bool, events: &[Event]) -> Self {
         if tids.len() > MOST_THREADS {
-            return Self::without(&format!(
-                "the target has {} threads, more than the {MOST_THREADS} that are counted one by one",
-                tids.len()
-            ));
+            return Self::too_many(tids.len());
         }
         let mut threads = Vec::new();
         let mut refused = BTreeMap::new();
@@ -111,6 +117,12 @@ impl HardwareCounters {
                 .map(|(&index, error)| not_measured(WORDS.get(index).copied(), &why(error)))
                 .collect(),
         }
+    }
+
+    fn too_many(threads: usize) -> Self {
+        Self::without(&format!(
+            "the target has {threads} threads, more than the {MOST_THREADS} that are counted one by one"
+        ))
     }
 
     fn without(why: &str) -> Self {

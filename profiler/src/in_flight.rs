@@ -4,13 +4,15 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering::Relaxed;
 
-use profiler_common::{elapsed_ns, pack_start, start_row};
+use profiler_common::{
+    EVENTFD, FILE, FUTEX_SPLIT, Kind, NATIVE_ROWS, OTHER, OUTSIDE_ROW, PIPE, SOCKET, elapsed_ns,
+    futex_object, pack_start, split_row, start_row,
+};
 use recording::{Abi, CallObject, Detail, InFlightCall, name};
 
 use crate::delta::RowNames;
-use crate::first_states;
-use crate::processes::{self, CurrentCall};
-use crate::snapshot::object_of_row;
+use crate::processes::{self, CurrentCall, Descriptor};
+use crate::snapshot::{kind_of_row, object_of_row};
 use crate::source::Tables;
 
 /// Calls in flight at one moment.
@@ -41,7 +43,7 @@ impl InFlight {
                 };
                 let call = stamped.or_else(|| {
                     let (nr, arguments) = found.current_call(pid, tid)?;
-                    let row = first_states::row_of_call(pid, nr, arguments, abi != names.native);
+                    let row = row_of_call(pid, nr, arguments, abi != names.native);
                     Some(Stamp {
                         abi,
                         nr,
@@ -67,8 +69,6 @@ impl InFlight {
     /// The number of the call that a thread is blocked in and its first arguments, by `/proc`.
     fn current_call(&mut self, pid: u32, tid: u32) -> Option<(u32, [u64; 2])> {
         match CurrentCall::of(pid, tid) {
-            // What looks like the call of such a thread is the one that made it.
-            CurrentCall::In { .. } if processes::is_kernel_made(pid, tid) => None,
             CurrentCall::In { nr, arguments } => Some((nr, arguments)),
             CurrentCall::Outside | CurrentCall::Running | CurrentCall::Gone => None,
             CurrentCall::Hidden => {
@@ -99,7 +99,7 @@ fn stamp<F: Fn(u32) -> Option<(u32, bool)>>(
     }
     let row = start_row(stamp);
     let (abi, nr) = names.of(row)?;
-    // A call that was found in `/proc` has no time of entry; one may have begun after the clock was
+    // A call that was found when the programs were attached has no time of entry; one may have begun after the clock was
     // read.
     let is_known = stamp >= pack_start(1, 0);
     Some(Stamp {
@@ -115,5 +115,27 @@ fn program_abi(pid: u32, native: Abi) -> Abi {
     match native.compat() {
         Some(compat) if processes::is_32_bit(pid) => compat,
         _ => native,
+    }
+}
+
+/// The row of a call that `/proc` shows, with what it is done to.
+fn row_of_call(pid: u32, nr: u32, arguments: [u64; 2], is_32_bit: bool) -> u32 {
+    if nr >= NATIVE_ROWS {
+        return OUTSIDE_ROW;
+    }
+    if is_32_bit {
+        return NATIVE_ROWS + nr;
+    }
+    match kind_of_row(nr) {
+        Kind::Descriptor { split, .. } => match processes::descriptor(pid, arguments[0]) {
+            Some(Descriptor::Socket) => split_row(split, SOCKET),
+            Some(Descriptor::Pipe) => split_row(split, PIPE),
+            Some(Descriptor::Eventfd) => split_row(split, EVENTFD),
+            Some(Descriptor::File) => split_row(split, FILE),
+            Some(Descriptor::Other) => split_row(split, OTHER),
+            None => nr,
+        },
+        Kind::Futex => split_row(FUTEX_SPLIT, futex_object(arguments[1])),
+        _ => nr,
     }
 }

@@ -109,7 +109,8 @@ pub(crate) fn ids_in_namespaces(pid: u32) -> Vec<u32> {
 pub(crate) enum CurrentCall {
     /// It is blocked in a call with this number and these first arguments.
     In { nr: u32, arguments: [u64; 2] },
-    /// It is blocked outside of calls.
+    /// It is blocked outside of calls, or one that the kernel made (for `io_uring`): what looks like
+    /// the call of such a thread is the one that made it.
     Outside,
     /// It runs at this moment, or is about to.
     Running,
@@ -141,19 +142,16 @@ impl CurrentCall {
                     u64::from_str_radix(word, 16).ok()
                 };
                 let arguments = [argument().unwrap_or(0), argument().unwrap_or(0)];
+                // Never in user code: neither stack nor instruction pointer.
+                if line.trim_end().ends_with(" 0x0 0x0") {
+                    return Self::Outside;
+                }
                 Self::In { nr, arguments }
             }
             Err(_) if number == "-1" => Self::Outside,
             Err(_) => Self::Running,
         }
     }
-}
-
-/// Whether a thread is one that the kernel made for `io_uring` (`iou-wrk-PID`, `iou-sqp-PID`), whatever
-/// the program calls its own threads: it has never left the kernel.
-pub(crate) fn is_kernel_made(pid: u32, tid: u32) -> bool {
-    let comm = thread_comm(pid, tid).unwrap_or_default();
-    comm.starts_with(b"iou-wrk-") || comm.starts_with(b"iou-sqp-")
 }
 
 /// What a descriptor is.
@@ -354,7 +352,7 @@ mod tests {
         assert_eq!(found, BTreeSet::from([2, 3]));
     }
 
-    /// The three forms of the file, and a line that is cut short.
+    /// The three forms of the file, a thread that the kernel made, and a line that is cut short.
     #[test]
     fn parses_current_calls() {
         let check = |line, expected| assert_eq!(CurrentCall::parse(line), expected, "{line}");
@@ -365,6 +363,14 @@ mod tests {
                 arguments: [5, 0x7ffc],
             },
         );
+        let made_by = "425 0x8 0x7f2 0x0 0x0 0x0 0x0 0x0 0x0\n";
+        check(made_by, CurrentCall::Outside);
+        let zeros = "0 0x0 0x0 0x0 0x0 0x0 0x0 0x7ffc 0x7f1\n";
+        let read = CurrentCall::In {
+            nr: 0,
+            arguments: [0, 0],
+        };
+        check(zeros, read);
         check("running\n", CurrentCall::Running);
         check("-1 0x7ffc 0x7f1\n", CurrentCall::Outside);
         check("", CurrentCall::Gone);

@@ -114,11 +114,12 @@ impl Session {
         }
         let pids = self.tracked.alive();
         self.below.begin_window(&pids, &self.source.tables());
-        let (snapshot, states, was_quiet) = self.snapshot_with_states(quiet);
+        let copied = self.copy(quiet);
         self.tracked.open_window();
-        let last = snapshot.clone();
+        let last = copied.snapshot.clone();
         let at_ns = last.end_ns;
-        let start = self.edge(snapshot, states);
+        let was_quiet = copied.was_quiet;
+        let start = self.edge(copied);
         let in_flight = self.in_flight();
         self.window = Some(OpenWindow {
             last,
@@ -178,10 +179,11 @@ impl Session {
         if self.window.is_none() {
             return Err(ProfilerError::NotOpen);
         }
-        let (snapshot, states, was_quiet) = self.snapshot_with_states(quiet);
+        let copied = self.copy(quiet);
+        let was_quiet = copied.was_quiet;
         // Their clocks go on.
         self.tracked.look_again();
-        let end = self.edge(snapshot, states);
+        let end = self.edge(copied);
         let own_cpu_ns = own_cpu_ns();
         let below = self.below.end_window();
         self.tick();
@@ -442,6 +444,10 @@ mod tests {
 
         fn map_bytes(&self) -> u64 {
             self.0.map_bytes()
+        }
+
+        fn give_states(&mut self) -> Result<(), ProfilerError> {
+            self.0.give_states()
         }
     }
 }

@@ -11,13 +11,14 @@ use std::collections::BTreeMap;
 
 use profiler_common::{
     ASLEEP, CPU_IDLE, CPU_OTHER, CPU_TARGET, CpuRow, LABELS, LabelClock, OUTSIDE_ROW, ROWS,
-    RUN_QUEUE_BUCKETS, RUNNABLE, RUNNING, label_of, segment_ns, segment_state, start_row,
+    RUN_QUEUE_BUCKETS, RUNNABLE, RUNNING, label_of,
 };
 use recording::{CallTime, CpuView, IdleLabel, Log2Histogram, ThreadTime};
 
 use crate::snapshot::add_buckets;
 use crate::source::{Tables, read};
-use threads::{LivesCopy, Slots, doubt, slots, with_segments};
+pub(crate) use threads::OpenSegment;
+use threads::{Attempt, LivesCopy, copy_between, open_segments};
 
 /// Everything that the state machine counted until one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -32,17 +33,6 @@ pub(crate) struct States {
     born: u64,
     ended: u64,
     cpus: Vec<CpuTime>,
-    open: Vec<OpenSegment>,
-}
-
-/// What a thread was doing at the moment of a copy, and for how long.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct OpenSegment {
-    pub(crate) tid: u32,
-    pub(crate) row: u32,
-    /// As the programs know it.
-    pub(crate) state: u64,
-    pub(crate) ns: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -72,6 +62,10 @@ struct CpuTime {
     page_faults: u64,
     interrupts: u64,
     run_queue_waits: Vec<u64>,
+    /// Wraps; negative where the kernel counted less.
+    charged_ns: u64,
+    /// Zero where the kernel's clocks were not found, or not needed yet.
+    clock_based_ns: u64,
 }
 
 /// What a CPU has done since it switched last.
@@ -98,45 +92,22 @@ pub(crate) struct StatesDelta {
 }
 
 impl States {
-    /// Copies the counters. `tids` finds the threads of the target, where the table is too large to be
-    /// walked through; `rest` lets others have the CPU, so that another attempt has a whole turn.
-    pub(crate) fn copy(
+    /// Copies the counters, and what `also` copies, of one moment; with what the threads were doing then.
+    /// See [`copy_between`].
+    pub(crate) fn copy<T>(
         tables: &Tables<'_>,
         tids: impl Fn() -> Vec<u32>,
+        also: impl Fn() -> T,
         clock: impl Fn() -> u64,
         rest: impl Fn(),
-    ) -> Self {
-        let mut best: Option<(u64, Self)> = None;
-        let mut threads = Vec::new();
-        let mut listed_began = None;
-        for attempt in 0..ATTEMPTS {
-            if attempt > 0 {
-                rest();
-            }
-            // To look for them takes longer than all the rest: only where there are new ones.
-            let began = Some(read(&tables.lives.began));
-            if began != listed_began {
-                listed_began = began;
-                threads = with_segments(tables, &tids);
-            }
-            let before = slots(tables, &threads);
-            let mut copy = Self::closed(tables);
-            let after = slots(tables, &threads);
-            copy.at_ns = clock();
-            let doubt_ns = if Some(copy.began) == listed_began {
-                doubt(&before, &after, copy.at_ns)
-            } else {
-                u64::MAX
-            };
-            copy.add_open(tables, &after);
-            if best.as_ref().is_none_or(|(least, _)| doubt_ns < *least) {
-                best = Some((doubt_ns, copy));
-            }
-            if doubt_ns < NO_DOUBT_NS * tables.cpus.len() as u64 {
-                break;
-            }
-        }
-        best.map(|(_, copy)| copy).unwrap_or_default()
+    ) -> (Self, T, Vec<OpenSegment>) {
+        let both = || (Self::closed(tables), also());
+        let Attempt { copy, at_ns, slots } = copy_between(tables, tids, both, clock, rest);
+        let (mut states, other) = copy;
+        states.at_ns = at_ns;
+        let open: Vec<OpenSegment> = open_segments(&slots, at_ns).collect();
+        states.add_open(tables, &open);
+        (states, other, open)
     }
 
     /// What the programs have added up, without the threads' open segments.
@@ -165,7 +136,6 @@ impl States {
             born: read(&tables.lives.born),
             ended: lives.ended,
             cpus: tables.cpus.iter().map(CpuTime::copy).collect(),
-            open: Vec::new(),
         }
     }
 
@@ -174,32 +144,12 @@ impl States {
         self.at_ns
     }
 
-    /// What each thread was doing.
-    pub(crate) fn open(&self) -> &[OpenSegment] {
-        &self.open
-    }
-
-    fn add_open(&mut self, tables: &Tables<'_>, slots: &Slots) {
+    fn add_open(&mut self, tables: &Tables<'_>, open: &[OpenSegment]) {
         let alive = self.began.wrapping_sub(self.ended);
         self.lifetime_ns = self
             .lifetime_ns
             .wrapping_add(alive.wrapping_mul(self.at_ns));
-        for (&tid, &(start, segment)) in slots {
-            // One that passed on after the clock was read has nothing open.
-            let ns = segment_ns(segment, self.at_ns);
-            let ns = if ns > u64::MAX / 2 { 0 } else { ns };
-            let row = if start == 0 {
-                OUTSIDE_ROW
-            } else {
-                start_row(start)
-            };
-            let state = segment_state(segment);
-            self.open.push(OpenSegment {
-                tid,
-                row,
-                state,
-                ns,
-            });
+        for &OpenSegment { row, state, ns, .. } in open {
             let row = self.rows.entry(row).or_default();
             match state {
                 RUNNING => row.on_cpu_ns = row.on_cpu_ns.wrapping_add(ns),
@@ -255,6 +205,8 @@ impl CpuTime {
             page_faults: read(&row.page_faults),
             interrupts: read(&row.interrupts),
             run_queue_waits: row.run_queue_waits.iter().map(read).collect(),
+            charged_ns: read(&row.charged_ns),
+            clock_based_ns: read(&row.clock_based_ns),
         }
     }
 
@@ -327,6 +279,7 @@ impl StatesDelta {
         threads.wakeups = sum(|cpu| cpu.wakeups);
         threads.page_faults = sum(|cpu| cpu.page_faults);
         threads.run_queue_waits = waits(&cpus);
+        threads.charged_at_switches_ns = charged_at_switches(&threads, &cpus);
         let events = sum(|cpu| {
             let switches = cpu.voluntary_switches + cpu.involuntary_switches;
             // A switch has two ends, an interrupt too.
@@ -425,8 +378,18 @@ fn cpu_delta((from, to): (&CpuTime, &CpuTime)) -> CpuTime {
         page_faults: difference(from.page_faults, to.page_faults),
         interrupts: difference(from.interrupts, to.interrupts),
         run_queue_waits: waits.map(|(&from, &to)| difference(from, to)).collect(),
+        charged_ns: to.charged_ns.wrapping_sub(from.charged_ns),
+        clock_based_ns: to.clock_based_ns,
         running: OnCpu::default(),
     }
+}
+
+/// Nobody switched: the kernel cannot have counted anything then. Else it takes its clocks to know.
+fn charged_at_switches(threads: &ThreadTime, cpus: &[CpuTime]) -> Option<i64> {
+    let switched = threads.voluntary_switches + threads.involuntary_switches > 0;
+    let is_known = !switched || cpus.iter().any(|cpu| cpu.clock_based_ns != 0);
+    let charged = cpus.iter().map(|cpu| cpu.charged_ns.cast_signed());
+    is_known.then(|| charged.sum())
 }
 
 fn waits(cpus: &[CpuTime]) -> Log2Histogram {
@@ -463,8 +426,6 @@ fn signed_difference(from: u64, to: u64) -> i64 {
 }
 
 const ATTEMPTS: usize = 20;
-/// What the thread of a busy CPU passes on while others are looked at.
-const NO_DOUBT_NS: u64 = 20_000;
 
 #[cfg(test)]
 mod tests;

@@ -363,6 +363,9 @@ pub struct ProfileSlice {
     pub window: Window,
     /// The calls of it, those that were made at least once.
     pub calls: Vec<SliceCall>,
+    /// Events that are missing from these counts.
+    #[serde(default)]
+    pub lost: Lost,
 }
 
 /// One call during one slice.

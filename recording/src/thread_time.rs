@@ -30,6 +30,12 @@ pub struct ThreadTime {
     /// Interrupted by a soft interrupt (network stack, timers), or running it at the end of a call
     /// of its own, ns.
     pub softirq_ns: u64,
+    /// What the kernel's CPU clock counts at switches beyond [`on_cpu_ns`](Self::on_cpu_ns), ns; negative
+    /// where it counts less. It charges a thread that is woken, and whose CPU switches at once, from the
+    /// wake-up on: the end of the interrupt and the way out of idle, which are part of `run_queue_ns`
+    /// here. `null` where it was not measured.
+    #[serde(default)]
+    pub charged_at_switches_ns: Option<i64>,
     /// `lifetime_ns` less all terms, ns: what happened while the counters were copied at the edges.
     pub residual_ns: i64,
     /// Waits for a CPU.
@@ -54,10 +60,16 @@ pub struct ThreadTime {
 }
 
 impl ThreadTime {
-    /// On a CPU, interrupts included, ns: what the kernel's CPU clock counts, where it does not
-    /// leave out interrupts and what the hypervisor took.
+    /// On a CPU, interrupts included, ns.
     pub fn on_cpu_ns(&self) -> u64 {
         self.user_ns + self.kernel_ns + self.irq_ns + self.softirq_ns
+    }
+
+    /// What the kernel's CPU clock should count, ns, where it does not leave out interrupts and what the
+    /// hypervisor took.
+    pub fn cpu_clock_ns(&self) -> u64 {
+        let at_switches_ns = self.charged_at_switches_ns.unwrap_or(0);
+        self.on_cpu_ns().saturating_add_signed(at_switches_ns)
     }
 
     /// The sum of all terms, ns.

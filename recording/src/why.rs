@@ -110,6 +110,9 @@ pub enum BarKind {
     Irq,
     /// Soft interrupts on the server's threads: mostly the network stack.
     Softirq,
+    /// From the wake-up of a thread until it has its CPU, where the kernel charges it with that: the
+    /// end of an interrupt and the way out of idle.
+    Switches,
     /// What differs between rounds with and without probes beyond the calibrated cost of the probes,
     /// which is taken out of the other bars.
     Probes,

@@ -13,17 +13,11 @@ use crate::{Config, ProfilerError, cpus, first_states};
 
 impl Session {
     /// Threads that are there already have no event that tells what they do.
-    pub(super) fn give_states(&self) {
-        if self.config.detail >= Detail::Sched {
-            let tables = self.source.tables();
-            let is_target = |pid: &u32| tables.flags(*pid).unwrap_or(0) & TARGET != 0;
-            let pids = self.tracked.alive().into_iter().filter(is_target).collect();
-            let busy = first_states::give(&pids, &tables, clock_ns);
-            if !busy.is_empty() {
-                cpus::visit(&cpus::allowed(&pids));
-                first_states::correct(&busy, &tables);
-            }
+    pub(super) fn give_states(&mut self) -> Result<(), ProfilerError> {
+        if self.config.detail < Detail::Sched {
+            return Ok(());
         }
+        self.source.give_states()
     }
 
     /// Sets the rows of the only calls that are counted.

@@ -7,45 +7,73 @@ use recording::Detail;
 use super::{Session, clock_ns};
 use crate::closed_window::Edge;
 use crate::cpus::KernelClocks;
-use crate::groups::GroupCopy;
+use crate::groups::{GroupCopy, Taken};
 use crate::processes;
 use crate::snapshot::Snapshot;
 use crate::states::States;
 
+/// The counters at one moment.
+#[derive(Debug)]
+pub(super) struct Copied {
+    pub(super) snapshot: Snapshot,
+    /// Whether there was quiet, where that was asked for.
+    pub(super) was_quiet: bool,
+    states: Option<States>,
+    groups: GroupCopy,
+}
+
 impl Session {
     /// With what else is read at the edges of a window.
-    pub(super) fn edge(&self, snapshot: Snapshot, states: Option<States>) -> Edge {
+    pub(super) fn edge(&self, copied: Copied) -> Edge {
         Edge {
-            snapshot,
-            states,
-            groups: GroupCopy::copy(&self.source.tables()),
+            snapshot: copied.snapshot,
+            states: copied.states,
+            groups: copied.groups,
             clocks: KernelClocks::read(&self.tracked.alive()),
             run_statistics: self.source.run_statistics(),
         }
     }
 
-    /// The counters, whether there was quiet where that was asked for, and at detail `sched` the states
-    /// of the same moment: where we lost the CPU between the two, both are copied again.
-    pub(super) fn snapshot_with_states(&self, quiet: bool) -> (Snapshot, Option<States>, bool) {
+    /// The counters, and at detail `sched` the states of the same moment: where we lost the CPU between
+    /// the two, both are copied again.
+    pub(super) fn copy(&self, quiet: bool) -> Copied {
+        let tables = self.source.tables();
         if self.config.detail < Detail::Sched {
             let (snapshot, was_quiet) = self.snapshot_when(quiet);
-            return (snapshot, None, was_quiet);
+            let groups = GroupCopy {
+                entries: Taken::find(&tables).copy(),
+                open: Vec::new(),
+            };
+            return Copied {
+                snapshot,
+                was_quiet,
+                states: None,
+                groups,
+            };
         }
-        let tables = self.source.tables();
-        let tids = || {
-            let pids = self.tracked.alive().into_iter();
-            pids.flat_map(processes::tids).collect()
-        };
         let mut attempts = 0;
         loop {
             let (snapshot, was_quiet) = self.snapshot_when(quiet);
-            let states = States::copy(&tables, tids, clock_ns, || std::thread::sleep(REST));
+            let taken = Taken::find(&tables);
+            let rest = || std::thread::sleep(REST);
+            let (states, entries, open) =
+                States::copy(&tables, || self.tids(), || taken.copy(), clock_ns, rest);
             attempts += 1;
             let is_close = states.at_ns().saturating_sub(snapshot.end_ns) < CLOSE_NS;
             if is_close || !was_quiet || attempts == ATTEMPTS {
-                return (snapshot, Some(states), was_quiet);
+                return Copied {
+                    snapshot,
+                    was_quiet,
+                    states: Some(states),
+                    groups: GroupCopy { entries, open },
+                };
             }
         }
+    }
+
+    fn tids(&self) -> Vec<u32> {
+        let pids = self.tracked.alive().into_iter();
+        pids.flat_map(processes::tids).collect()
     }
 
     pub(super) fn snapshot(&self) -> Snapshot {

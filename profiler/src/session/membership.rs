@@ -31,8 +31,7 @@ impl Session {
             self.add_descendants();
         }
         self.tracked.follow(&self.source.tables());
-        self.give_states();
-        Ok(())
+        self.give_states()
     }
 
     fn set_target(&mut self, pid: u32, flag: u8) -> Result<(), ProfilerError> {
@@ -96,7 +95,8 @@ impl Session {
             self.add_descendants();
         }
         if joined {
-            self.give_states();
+            // Where it fails, threads have a state from their next event on.
+            let _given = self.give_states();
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::error::Error as StdError;
-use std::io;
+use std::io::{self, Read as _};
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd, RawFd};
 use std::sync::atomic::AtomicU64;
 
@@ -15,12 +15,13 @@ use profiler_common::{
     BelowEvents, CountRow, CpuRow, EndRow, ErrnoRow, Events, GROUP_ENTRIES, GROUP_NONE, GroupEntry,
     LabelClock, Lives, PORT_WORDS, PortWord, ROWS, SegmentSlot, SplitRow, StartSlot,
     TARGETS_PER_ENTRY, TargetEntry, TimeRow, UNKNOWN_ROWS, URING_REPEATS, URING_ROWS, URING_SLOTS,
-    UnknownEntry, UringRow, WAIT_ROWS, WaitRow, global, map,
+    UnknownEntry, UringRow, WAIT_ROWS, WaitRow, global, map, program,
 };
 use recording::Detail;
 
 use super::loaded::Loaded;
 use super::object::{check_abi, object};
+use super::offsets::Offsets;
 use super::programs::{FUNCTION, LIFECYCLE, programs};
 use super::{ByThread, CounterSource, Tables, below};
 use crate::btf::Btf;
@@ -75,7 +76,7 @@ pub(crate) struct Bpf {
     /// Keeps the kernel's statistics on.
     statistics: Option<OwnedFd>,
     /// Owns the programs and their links: dropping it detaches them.
-    _ebpf: Ebpf,
+    ebpf: Ebpf,
 }
 
 impl Bpf {
@@ -118,7 +119,7 @@ impl Bpf {
             programs,
             missing,
             statistics,
-            _ebpf: ebpf,
+            ebpf,
         })
     }
 }
@@ -166,45 +167,32 @@ impl CounterSource for Bpf {
     fn missing(&self) -> &[String] {
         &self.missing
     }
+
+    fn give_states(&mut self) -> Result<(), ProfilerError> {
+        let Some(Program::Iter(program)) = self.ebpf.program_mut(program::FIRST_STATES) else {
+            unreachable!("the object was built with an iterator of this name");
+        };
+        let refused = |error: &(dyn StdError + 'static)| refused(program::FIRST_STATES, error);
+        let link = program.attach().map_err(|error| refused(&error))?;
+        let link = program.take_link(link).map_err(|error| refused(&error))?;
+        let mut threads = link.into_file().map_err(|error| refused(&error))?;
+        loop {
+            // The program says nothing: to read is to let it run, for a million threads at a time.
+            match threads.read(&mut [0]) {
+                Ok(0) => return Ok(()),
+                Err(error) if !is_for_now(&error) => return Err(refused(&error)),
+                Ok(_) | Err(_) => {}
+            }
+        }
+    }
 }
 
-/// Offsets of the fields that the programs read.
-struct Offsets(Vec<(&'static str, u32)>);
-
-impl Offsets {
-    fn find(btf: &Btf<'_>) -> Result<Self, ProfilerError> {
-        let task = |path: &[&str], size| btf.field_offset("task_struct", path, size);
-        let field = |structure, path: &[&str], size| btf.field_offset(structure, path, size);
-        let mut offsets = vec![
-            (global::TASK_TGID, task(&["tgid"], 4)?),
-            (global::TASK_PID, task(&["pid"], 4)?),
-            (global::TASK_STATE, task(&["__state"], 4)?),
-            (global::TASK_STATUS, task(&["thread_info", "status"], 4)?),
-            (global::TASK_SIGNAL, task(&["signal"], 8)?),
-            (
-                global::SIGNAL_LIVE,
-                field("signal_struct", &["live", "counter"], 4)?,
-            ),
-            (global::TASK_FILES, task(&["files"], 8)?),
-            (global::FILES_FDT, field("files_struct", &["fdt"], 8)?),
-            (global::FDT_MAX_FDS, field("fdtable", &["max_fds"], 4)?),
-            (global::FDT_FD, field("fdtable", &["fd"], 8)?),
-            (global::FILE_INODE, field("file", &["f_inode"], 8)?),
-            (
-                global::FILE_DENTRY,
-                field("file", &["f_path", "dentry"], 8)?,
-            ),
-            (
-                global::DENTRY_NAME,
-                field("dentry", &["d_name", "name"], 8)?,
-            ),
-            (global::INODE_MODE, field("inode", &["i_mode"], 2)?),
-            (global::INODE_SB, field("inode", &["i_sb"], 8)?),
-            (global::SB_MAGIC, field("super_block", &["s_magic"], 8)?),
-        ];
-        offsets.extend(below::offsets(btf));
-        Ok(Self(offsets))
-    }
+/// Whether another attempt goes on where this one was interrupted.
+fn is_for_now(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock
+    )
 }
 
 /// Entries of the maps whose size depends on the machine and the detail.
@@ -338,6 +326,8 @@ fn attach_one(program: &mut Program, point: &str, btf: &aya::Btf) -> Result<RawF
             program.load(point, btf)?;
             program.attach()?;
         }
+        // It runs when it is asked to.
+        Program::Iter(program) => program.load(point, btf)?,
         _ => unreachable!("the object was built with programs of these types"),
     }
     Ok(program.fd()?.as_fd().as_raw_fd())

@@ -4,6 +4,7 @@ mod below;
 mod bpf;
 mod loaded;
 mod object;
+mod offsets;
 mod programs;
 #[cfg(test)]
 pub(crate) mod replay;
@@ -23,6 +24,7 @@ use profiler_common::{
     UnknownEntry, UringRow, WaitRow,
 };
 
+use crate::ProfilerError;
 use crate::sys::{Parts, Shared};
 
 /// A counter that the programs may be adding to.
@@ -47,6 +49,9 @@ pub(crate) trait CounterSource: std::fmt::Debug + Send {
 
     /// Tracepoints that this kernel lacks, and what is not measured for that.
     fn missing(&self) -> &[String];
+
+    /// Gives every thread of the targets that has no state its first: detail `sched`.
+    fn give_states(&mut self) -> Result<(), ProfilerError>;
 }
 
 /// The tables as `profiler-common` describes them; one that a detail does not use has one entry.

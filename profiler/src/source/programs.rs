@@ -32,7 +32,8 @@ pub(super) const FUNCTION: (&str, &str) = (program::FUNCTION_EXIT, "x64_sys_call
 
 /// Programs of detail `sched` beside those on interrupts, which come first: what they count is taken
 /// out of what the others do.
-const SCHED_PROGRAMS: [(&str, &str); 11] = [
+const SCHED_PROGRAMS: [(&str, &str); 12] = [
+    (program::FIRST_STATES, "task"),
     (program::SOFTIRQ_EXIT, "softirq_exit"),
     (program::SOFTIRQ_ENTRY, "softirq_entry"),
     (program::PAGE_FAULT, "page_fault_user"),

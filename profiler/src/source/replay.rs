@@ -14,6 +14,7 @@ use profiler_common::{
 };
 
 use super::{ByThread, CounterSource, Tables};
+use crate::ProfilerError;
 use crate::snapshot::kind_of_row;
 
 /// Tables of a machine with [`CPUS`] CPUs.
@@ -172,6 +173,10 @@ impl CounterSource for Replay {
     fn missing(&self) -> &[String] {
         &[]
     }
+
+    fn give_states(&mut self) -> Result<(), ProfilerError> {
+        Ok(())
+    }
 }
 
 fn table<T>(entries: u32, entry: impl Fn() -> T) -> Vec<T> {
@@ -204,6 +209,9 @@ fn empty_cpu() -> CpuRow {
         page_faults: zero(),
         interrupts: zero(),
         run_queue_waits: from_fn(|_| zero()),
+        charged_ns: zero(),
+        clock_base_ns: zero(),
+        clock_based_ns: zero(),
         padding: from_fn(|_| zero()),
     }
 }

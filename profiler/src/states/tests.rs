@@ -12,7 +12,8 @@ use crate::source::replay::Replay;
 const ROW: u32 = 232;
 
 fn copy(replay: &Replay, at_ns: u64) -> States {
-    States::copy(&replay.tables(), Vec::new, || at_ns, || {})
+    let nothing = || ();
+    States::copy(&replay.tables(), Vec::new, nothing, || at_ns, || {}).0
 }
 
 /// A thread that was seen first at `at_ns`.
@@ -110,4 +111,55 @@ fn open_idle_time_is_labelled() {
     let view = delta.cpu_view(&[1], None, None);
     assert_eq!(view.idle[&IdleLabel::Waiting], 2_000);
     assert_eq!((view.capacity_ns, view.residual_ns), (2_000, 0));
+}
+
+/// What is copied while a thread passes on is copied again, for groups as for all.
+#[test]
+fn torn_copies_are_made_again() {
+    let replay = Replay::new(64);
+    begin(&replay, 5, 100, ROW, ASLEEP);
+    let copies = std::cell::Cell::new(0);
+    let wake_once = || {
+        copies.set(copies.get() + 1);
+        if copies.get() == 1 {
+            replay.segments[5]
+                .0
+                .store(pack_segment(900_000, RUNNABLE), Relaxed);
+        }
+        copies.get()
+    };
+    let (states, last, open) =
+        States::copy(&replay.tables(), Vec::new, wake_once, || 1_000_000, || {});
+    assert_eq!((last, states.at_ns()), (2, 1_000_000));
+    let waiting = OpenSegment {
+        tid: 5,
+        row: ROW,
+        state: RUNNABLE,
+        ns: 100_000,
+    };
+    assert_eq!(open, [waiting]);
+}
+
+/// The kernel's clock is ours and what it counts at switches, which may be less than nothing; where
+/// threads switched and its clocks were not found, that is not known.
+#[test]
+fn charges_at_switches() {
+    let replay = Replay::new(64);
+    let cpus = &replay.cpus;
+    cpus[0].charged_ns.store(7, Relaxed);
+    let from = copy(&replay, 1_000);
+    let still = StatesDelta::between(&from, &copy(&replay, 2_000));
+    assert_eq!(still.threads.charged_at_switches_ns, Some(0));
+    cpus[0].voluntary_switches.store(2, Relaxed);
+    let unknown = StatesDelta::between(&from, &copy(&replay, 2_000));
+    assert_eq!(unknown.threads.charged_at_switches_ns, None);
+    cpus[1].clock_based_ns.store(1_500, Relaxed);
+    cpus[0].charged_ns.store(4, Relaxed);
+    cpus[1].charged_ns.store(50, Relaxed);
+    let mut threads = StatesDelta::between(&from, &copy(&replay, 2_000)).threads;
+    assert_eq!(threads.charged_at_switches_ns, Some(47));
+    threads.user_ns = 100;
+    assert_eq!((threads.on_cpu_ns(), threads.cpu_clock_ns()), (100, 147));
+    threads.charged_at_switches_ns = Some(-30);
+    assert_eq!(threads.cpu_clock_ns(), 70);
 }

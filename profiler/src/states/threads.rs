@@ -1,9 +1,9 @@
-//! What threads are doing, looked at twice: which of them passed on meanwhile, and how many came and
-//! went.
+//! What threads are doing, looked at before and after something is copied: which of them passed on
+//! meanwhile, and how many came and went.
 
 use std::collections::BTreeMap;
 
-use profiler_common::{Lives, segment_ns, segment_start_ns};
+use profiler_common::{Lives, OUTSIDE_ROW, segment_ns, segment_start_ns, segment_state, start_row};
 
 use super::ATTEMPTS;
 use crate::source::{Tables, read};
@@ -11,8 +11,90 @@ use crate::source::{Tables, read};
 /// Stamp and segment of the threads that have one, by tid.
 pub(super) type Slots = BTreeMap<u32, (u64, u64)>;
 
+/// What a thread was doing at the moment of a copy, and for how long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct OpenSegment {
+    pub(crate) tid: u32,
+    pub(crate) row: u32,
+    /// As the programs know it.
+    pub(crate) state: u64,
+    pub(crate) ns: u64,
+}
+
+/// A copy of what the time of threads is added up in, with what the threads were doing.
+#[derive(Debug)]
+pub(super) struct Attempt<T> {
+    pub(super) copy: T,
+    /// The moment of the copy, ns.
+    pub(super) at_ns: u64,
+    pub(super) slots: Slots,
+}
+
+/// Copies until no thread passes on meanwhile; the best of some attempts. `tids` finds the threads of the
+/// target, where the table is too large to be walked through; `rest` lets others have the CPU, so that
+/// another attempt has a whole turn.
+pub(super) fn copy_between<T>(
+    tables: &Tables<'_>,
+    tids: impl Fn() -> Vec<u32>,
+    copy: impl Fn() -> T,
+    clock: impl Fn() -> u64,
+    rest: impl Fn(),
+) -> Attempt<T> {
+    let mut threads = Vec::new();
+    let mut listed_began = None;
+    let mut attempt = || {
+        // To look for them takes longer than all the rest: only where there are new ones.
+        let began = Some(read(&tables.lives.began));
+        if began != listed_began {
+            listed_began = began;
+            threads = with_segments(tables, &tids);
+        }
+        let before = slots(tables, &threads);
+        let copy = copy();
+        let slots = slots(tables, &threads);
+        let at_ns = clock();
+        let doubt_ns = if Some(read(&tables.lives.began)) == listed_began {
+            doubt(&before, &slots, at_ns)
+        } else {
+            u64::MAX
+        };
+        let attempt = Attempt { copy, at_ns, slots };
+        (doubt_ns, attempt)
+    };
+    let (mut least_ns, mut best) = attempt();
+    for _again in 1..ATTEMPTS {
+        if least_ns < NO_DOUBT_NS * tables.cpus.len() as u64 {
+            break;
+        }
+        rest();
+        let (doubt_ns, other) = attempt();
+        if doubt_ns < least_ns {
+            (least_ns, best) = (doubt_ns, other);
+        }
+    }
+    best
+}
+
+/// What the threads were doing at this moment.
+pub(super) fn open_segments(slots: &Slots, at_ns: u64) -> impl Iterator<Item = OpenSegment> {
+    slots.iter().map(move |(&tid, &(start, segment))| {
+        // One that passed on after the clock was read has nothing open.
+        let ns = segment_ns(segment, at_ns);
+        OpenSegment {
+            tid,
+            row: if start == 0 {
+                OUTSIDE_ROW
+            } else {
+                start_row(start)
+            },
+            state: segment_state(segment),
+            ns: if ns > u64::MAX / 2 { 0 } else { ns },
+        }
+    })
+}
+
 /// The threads that have a segment.
-pub(super) fn with_segments(tables: &Tables<'_>, tids: impl Fn() -> Vec<u32>) -> Vec<u32> {
+fn with_segments(tables: &Tables<'_>, tids: impl Fn() -> Vec<u32>) -> Vec<u32> {
     let tids = if walks(tables) {
         let all = 0..WALK_AT_MOST.min(tables.segments.len());
         all.filter_map(|tid| u32::try_from(tid).ok()).collect()
@@ -27,7 +109,7 @@ pub(super) fn with_segments(tables: &Tables<'_>, tids: impl Fn() -> Vec<u32>) ->
 }
 
 /// Stamp and segment of those of the threads that still have a segment.
-pub(super) fn slots(tables: &Tables<'_>, threads: &[u32]) -> Slots {
+fn slots(tables: &Tables<'_>, threads: &[u32]) -> Slots {
     let slot = |&tid: &u32| {
         let segment = read(&tables.segments.get(tid)?.0);
         let start = read(&tables.starts.get(tid)?.0);
@@ -38,7 +120,7 @@ pub(super) fn slots(tables: &Tables<'_>, threads: &[u32]) -> Slots {
 
 /// How much time may be in the counters and in an open segment, or in neither, ns: the segments that
 /// ended between the two looks. Of a thread that is gone it is not known when.
-pub(super) fn doubt(before: &Slots, after: &Slots, at_ns: u64) -> u64 {
+fn doubt(before: &Slots, after: &Slots, at_ns: u64) -> u64 {
     let changed = before.iter().filter_map(|(tid, &(_, was))| {
         let is = after.get(tid).map_or(0, |&(_, segment)| segment);
         let ended_ns = if is == 0 { at_ns } else { segment_start_ns(is) };
@@ -84,3 +166,5 @@ fn walks(tables: &Tables<'_>) -> bool {
 
 /// A table of up to this many threads is walked through, which is faster than to ask `/proc`.
 const WALK_AT_MOST: usize = 1 << 16;
+/// What the thread of a busy CPU passes on while others are looked at.
+const NO_DOUBT_NS: u64 = 20_000;

@@ -3,7 +3,8 @@
 use profiler::{Config, Session, Target};
 use recording::{Detail, IdleLabel, Profile};
 
-use crate::workload_process::{Workload, attach, row};
+use crate::sched::is_in_read;
+use crate::workload_process::{Workload, attach, await_until, row};
 
 /// A window in which nothing happens to the target.
 fn quiet_window(session: &mut Session) -> Profile {
@@ -86,6 +87,30 @@ fn an_idle_target() {
     assert_eq!(profile.calls.len(), 1, "{:?}", profile.calls);
     assert!(profile.waits.is_empty());
     assert_eq!(profile.processes.len(), 1);
+}
+
+/// To attach takes no look into `/proc` for each thread: it would take half a second for ten thousand.
+#[test]
+fn attaching_reads_nothing_per_thread() {
+    for detail in [Detail::Counts, Detail::Times, Detail::Sched] {
+        let reads = ["1", "400"].map(|threads| {
+            let workload = Workload::start(&["idle-threads", threads, "0"]);
+            await_until("the threads", || is_in_read(workload.pid()));
+            let before = own_reads();
+            let session = attach(Config::new([Target::Pid(workload.pid())], detail));
+            let reads = own_reads() - before;
+            drop(session);
+            reads
+        });
+        assert!(reads[1] < reads[0] + 100, "{detail:?}: {reads:?}");
+    }
+}
+
+/// Calls of `read` that this process has made.
+fn own_reads() -> u64 {
+    let io = std::fs::read_to_string("/proc/self/io").unwrap();
+    let count = io.lines().find_map(|line| line.strip_prefix("syscr: "));
+    count.unwrap().parse().unwrap()
 }
 
 fn assert_lifetime_is_window(profile: &Profile, count: u64) {

@@ -71,6 +71,31 @@ fn polled_queues() {
     assert_eq!(time.timed, 500);
 }
 
+/// A thread that the kernel made for a ring is in no call, though it looks as if it were in the one that
+/// made it: neither in flight nor asleep in it.
+#[test]
+fn workers_of_rings_are_in_no_call() {
+    for detail in [Detail::Counts, Detail::Sched] {
+        let mut workload = Workload::start(&["uring", "1"]);
+        workload.await_blocked(1);
+        workload.go();
+        workload.await_byte();
+        // The read by a worker left it behind.
+        workload.await_blocked(2);
+        let mut session = attach(Config::new([Target::Pid(workload.pid())], detail));
+        session.open(true).unwrap();
+        let profile = session.close(true).unwrap();
+        for calls in [&profile.in_flight_at_start, &profile.in_flight_at_end] {
+            let names: Vec<&str> = calls.iter().map(|call| call.name.as_str()).collect();
+            assert_eq!(names, ["read"], "{detail:?}");
+        }
+        if let Some(threads) = &profile.threads {
+            assert_eq!(threads.off_cpu_outside_ns * 2, threads.lifetime_ns);
+            assert_eq!(threads.off_cpu_in_calls_ns * 2, threads.lifetime_ns);
+        }
+    }
+}
+
 /// A server that makes hardly any call: its operations are seen, each receive with its wait.
 #[test]
 fn servers_without_calls() {

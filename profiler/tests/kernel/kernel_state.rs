@@ -1,5 +1,6 @@
 //! What tests make in the kernel, and what profilers leave there.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -49,20 +50,39 @@ impl Drop for ControlGroup {
 
 /// Ids of the programs that a process holds.
 pub(crate) fn programs_of(pid: u32) -> Vec<u32> {
-    let infos = std::fs::read_dir(format!("/proc/{pid}/fdinfo")).unwrap();
-    let mut ids: Vec<u32> = infos
-        .flatten()
-        .filter_map(|info| {
-            let text = std::fs::read_to_string(info.path()).ok()?;
-            let id = text
-                .lines()
-                .find_map(|line| line.strip_prefix("prog_id:"))?;
-            id.trim().parse().ok()
-        })
-        .collect();
+    let infos = program_infos(pid).into_iter();
+    let mut ids: Vec<u32> = infos.map(|(id, _)| id).collect();
     ids.sort_unstable();
     ids.dedup();
     ids
+}
+
+/// How often the kernel skipped each of the programs that a process holds, to keep it from running inside
+/// itself, by its id; `None` where the kernel does not count that.
+pub(crate) fn skipped_runs_of(pid: u32) -> BTreeMap<u32, Option<u64>> {
+    let infos = program_infos(pid).into_iter();
+    let skipped = infos.filter_map(|(id, text)| {
+        // A link has the id of its program too.
+        field::<u32>(&text, "prog_type:")?;
+        Some((id, field(&text, "recursion_misses:")))
+    });
+    skipped.collect()
+}
+
+/// What the kernel says about the descriptors of a process that are programs or lead to one, by the id of
+/// the program.
+fn program_infos(pid: u32) -> Vec<(u32, String)> {
+    let infos = std::fs::read_dir(format!("/proc/{pid}/fdinfo")).unwrap();
+    let infos = infos.flatten().filter_map(|info| {
+        let text = std::fs::read_to_string(info.path()).ok()?;
+        Some((field(&text, "prog_id:")?, text))
+    });
+    infos.collect()
+}
+
+fn field<T: std::str::FromStr>(text: &str, key: &str) -> Option<T> {
+    let value = text.lines().find_map(|line| line.strip_prefix(key))?;
+    value.trim().parse().ok()
 }
 
 pub(crate) fn await_gone(programs: &[u32]) {

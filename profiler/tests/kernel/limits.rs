@@ -3,7 +3,8 @@
 use profiler::{Config, Limits, ProfilerError, Session, Target};
 use recording::{Detail, LostClass};
 
-use crate::workload_process::{Workload, counts, profile_with, row};
+use crate::kernel_state::{await_gone, programs_of, skipped_runs_of};
+use crate::workload_process::{Workload, attach, counts, profile_with, row};
 
 fn with_limits(pid: u32, detail: Detail, limits: Limits) -> Config {
     Config {
@@ -32,6 +33,48 @@ fn list_of_unknown_numbers() {
         assert!(!counts(&profile).contains_key("syscall_0x25a"));
         assert_eq!(profile.lost.0.get(&LostClass::UnknownNumbers), Some(&30));
         assert_eq!(profile.lost.total(), 30);
+    }
+}
+
+/// Each sub-window says what was lost in it, and nothing of another's.
+#[test]
+fn losses_of_slices() {
+    let mut workload = Workload::start(&["unknown", "600", "5", "10"]);
+    workload.await_blocked(1);
+    let unknown_numbers = Some(2);
+    let limits = Limits {
+        unknown_numbers,
+        ..Limits::default()
+    };
+    let mut session = attach(with_limits(workload.pid(), Detail::Counts, limits));
+    session.open(true).unwrap();
+    session.slice().unwrap();
+    workload.go();
+    workload.await_byte();
+    workload.await_blocked(1);
+    session.slice().unwrap();
+    let profile = session.close(true).unwrap();
+    let slices = profile.slices.iter();
+    let lost: Vec<u64> = slices.map(|slice| slice.lost.total()).collect();
+    assert_eq!(lost, [0, 30, 0]);
+    let of_class = profile.slices[1].lost.0.get(&LostClass::UnknownNumbers);
+    assert_eq!((of_class, profile.lost.total()), (Some(&30), 30));
+}
+
+/// The kernel counts the runs that it skips of every program of ours; that they are told is tested where
+/// they can be made to happen, in `session.rs`.
+#[test]
+fn skipped_runs_are_counted() {
+    let workload = Workload::start(&["calls", "1"]);
+    for detail in [Detail::Counts, Detail::Times, Detail::Sched] {
+        let session = attach(Config::new([Target::Pid(workload.pid())], detail));
+        let own = std::process::id();
+        let skipped = skipped_runs_of(own);
+        let programs: Vec<u32> = skipped.keys().copied().collect();
+        assert_eq!(programs, programs_of(own));
+        assert!(skipped.values().all(Option::is_some), "{skipped:?}");
+        drop(session);
+        await_gone(&programs);
     }
 }
 

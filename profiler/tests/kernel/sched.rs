@@ -124,7 +124,7 @@ fn spends_as_its_clocks_say() -> Result<(), String> {
     let late_ns = late_ns.min(SLEEP_NS / 50);
     near("asleep", sleep.off_cpu_ns, slept_ns, late_ns)?;
     let cpu_ns = profile.cpu_ns.unwrap();
-    near("on CPU", threads.on_cpu_ns(), cpu_ns, unknown_ns)?;
+    near("CPU clock", threads.cpu_clock_ns(), cpu_ns, unknown_ns)?;
     let waited_ns = user.waited_ns + kernel.waited_ns + asleep.waited_ns;
     let phases_ns = user.wall_ns + kernel.wall_ns + asleep.wall_ns;
     let unknown_ns = unknown_ns + SLEEP_NS / 50 + (threads.lifetime_ns - phases_ns);
@@ -243,7 +243,45 @@ fn on_cpu_agrees(profile: &Profile, workload: &str) -> bool {
         + threads.softirq_ns
         + threads.threads_ended * LAST_STEPS_NS
         + EDGE_NS;
-    threads.on_cpu_ns().abs_diff(cpu_ns) <= cpu_ns / 50 + unknown_ns
+    threads.cpu_clock_ns().abs_diff(cpu_ns) <= cpu_ns / 50 + unknown_ns
+}
+
+/// A thread that sleeps for a moment, again and again: the kernel's clock has it run from each wake-up
+/// on, while an idle CPU is still on its way to it. That is told apart, and with it the account is the
+/// kernel's.
+#[test]
+fn short_sleeps_are_charged_as_the_kernel_does() {
+    let differences: Vec<String> = (0..UNDISTURBED_WITHIN)
+        .map_while(|_| naps_are_charged().err())
+        .collect();
+    assert!(differences.len() < UNDISTURBED_WITHIN, "{differences:#?}");
+}
+
+fn naps_are_charged() -> Result<(), String> {
+    let mut workload = Workload::start(&["naps", "2000"]);
+    workload.await_blocked(1);
+    let mut session = attach(config(workload.pid()));
+    session.open(true).unwrap();
+    workload.go();
+    workload.await_byte();
+    workload.await_blocked(1);
+    let profile = session.close(true).unwrap();
+    assert_adds_up(&profile);
+    let threads = threads(&profile);
+    // One that is over before the thread has left its CPU is none.
+    assert!(threads.voluntary_switches > 0);
+    let at_switches_ns = threads.charged_at_switches_ns.unwrap();
+    // Found in the time that threads wait, or where the idle task was chosen.
+    let most_ns = threads.run_queue_ns + threads.on_cpu_ns();
+    assert!(at_switches_ns.unsigned_abs() <= most_ns, "{threads:?}");
+    let stolen_ns = stolen_ns(&profile);
+    let cpu_ns = profile.cpu_ns.unwrap();
+    // A kernel that accounts for interrupts apart leaves them out between a wake-up and its switch, too.
+    let cpus = profile.cpus.as_ref().unwrap();
+    let ours_ns = threads.cpu_clock_ns();
+    let without_ns = ours_ns.saturating_sub(cpus.irq_ns + cpus.softirq_ns);
+    let ours_ns = cpu_ns.clamp(without_ns, ours_ns);
+    near("CPU clock", ours_ns, cpu_ns, stolen_ns)
 }
 
 /// Threads that begin and end are counted as such.

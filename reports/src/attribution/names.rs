@@ -20,6 +20,7 @@ pub(super) fn kind(cause: Cause) -> BarKind {
             Term::OutsideCalls => BarKind::OutsideCalls,
             Term::Probes => BarKind::Probes,
             Term::Softirq => BarKind::Softirq,
+            Term::Switches => BarKind::Switches,
             Term::Unexplained => BarKind::Unexplained,
             Term::User => BarKind::User,
         },
@@ -46,6 +47,7 @@ pub(super) fn term_id(term: Term) -> &'static str {
         Term::OutsideCalls => "outside_calls",
         Term::Probes => "probes",
         Term::Softirq => "softirq",
+        Term::Switches => "switches",
         Term::Unexplained => "unexplained",
         Term::User => "user",
     }
@@ -66,6 +68,7 @@ pub(super) fn title(cause: Cause) -> String {
             Term::OutsideCalls => "outside of calls",
             Term::Probes => "effect of probes beyond their cost",
             Term::Softirq => "soft interrupts (network stack)",
+            Term::Switches => "from wake-up to CPU",
             Term::Unexplained => "unexplained",
             Term::User => "user code",
         }

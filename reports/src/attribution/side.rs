@@ -26,6 +26,7 @@ pub(super) enum Term {
     OutsideCalls,
     Probes,
     Softirq,
+    Switches,
     Unexplained,
     User,
 }
@@ -183,7 +184,7 @@ impl Side {
         let faults = threads.page_fault_ns_estimate.map(per);
         let overhead = calls * (cost.entry_exit_ns + cost.probe_ns - cost.inside_ns);
         let user = per(threads.user_ns) - faults.unwrap_or(0.0) - overhead;
-        let unexplained = probed.demand_ns - per(threads.on_cpu_ns());
+        let unexplained = probed.demand_ns - per(threads.cpu_clock_ns());
         self.terms.insert(Term::User, user);
         self.terms
             .extend(faults.map(|faults| (Term::Faults, faults)));
@@ -194,6 +195,10 @@ impl Side {
         }
         self.terms.insert(Term::Irq, per(threads.irq_ns));
         self.terms.insert(Term::Softirq, per(threads.softirq_ns));
+        if let Some(ns) = threads.charged_at_switches_ns {
+            let at_switches = ns as f64 / probed.requests;
+            self.terms.insert(Term::Switches, at_switches);
+        }
         self.faults = Some(per(threads.page_faults));
         // Calls hold what the table of calls has; what threads did beyond it is not explained.
         let in_rows: f64 = probed
@@ -202,7 +207,7 @@ impl Side {
             .sum();
         let unexplained = unexplained + per(threads.kernel_ns) - in_rows;
         self.terms.insert(Term::Unexplained, unexplained);
-        self.receipt.cpu_disagreement = Some(per(threads.on_cpu_ns()) / probed.demand_ns - 1.0);
+        self.receipt.cpu_disagreement = Some(per(threads.cpu_clock_ns()) / probed.demand_ns - 1.0);
         self.receipt.unexplained_share = Some(unexplained / probed.demand_ns);
         self.close(probed, own_ns);
         self.label_idle(probed, threads);

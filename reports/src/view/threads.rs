@@ -204,8 +204,16 @@ fn lived(profile: &Profile, threads: &ThreadTime) -> Line {
 
 /// Our account of CPU time beside the kernel's own.
 fn agreement(profile: &Profile, threads: &ThreadTime) -> Line {
-    let ours = threads.on_cpu_ns();
+    let ours = threads.cpu_clock_ns();
     let mut text = format!("{} by our account", span(ours as f64));
+    let at_switches = threads.charged_at_switches_ns.filter(|&ns| ns != 0);
+    if let Some(ns) = at_switches {
+        let (word, span) = (
+            if ns < 0 { "less " } else { "with " },
+            span(ns.unsigned_abs() as f64),
+        );
+        write!(text, " ({word}{span} from wake-up to CPU)").expect(WRITES);
+    }
     let Some(clock_ns) = profile.cpu_ns else {
         text.push_str("; the kernel's clock was not read: a process ended before that");
         return Line::new("on cpu", text);

@@ -170,6 +170,22 @@ fn a_quota_is_throttled() {
     );
 }
 
+/// What the kernel charges a thread with between its wake-up and its CPU is a bar of its own, and does not
+/// make the two accounts of CPU time disagree.
+#[test]
+fn charges_at_switches_have_their_bar() {
+    let attribution = explained(Truth {
+        at_switches_ns: 3_000.0,
+        ..plain("b")
+    });
+    only(&attribution, &["switches"]);
+    let switches = bar(&attribution, "switches").unwrap();
+    assert_eq!(switches.kind, BarKind::Switches);
+    assert!((demand(&attribution, "switches") / 3_000.0 - 1.0).abs() < 0.01);
+    assert!(attribution.receipt.unexplained_share.unwrap() < 0.02);
+    assert!(attribution.receipt.cpu_disagreement.unwrap().abs() < 0.02);
+}
+
 /// CPU time that no probe saw is drawn as such, also where it is the whole difference.
 #[test]
 fn what_was_not_seen_is_unexplained() {

@@ -35,6 +35,7 @@ fn sched_profile() -> Profile {
         run_queue_ns: 200_000_000,
         irq_ns: 50_000_000,
         softirq_ns: 100_000_000,
+        charged_at_switches_ns: Some(-30_000_000),
         residual_ns: 0,
         run_queue_waits: Log2Histogram::new([vec![0; 17], vec![280, 20, 11, 1]].concat()),
         threads_began: 1,
@@ -139,8 +140,8 @@ fn lines_of_threads_and_cpus() {
     let text = text_of(sched_profile());
     insta::assert_snapshot!(labelled(&text, &["threads ", "on cpu", "switches", "cpus", "our cost"]), @r"
     threads  4.00s of threads (2.00 on average), 1 began and 0 ended; unexplained 0ns
-    on cpu   1.75s by our account, 1.70s by the kernel's clock (+2.9%), which may leave out interrupts (150ms) and
-             what the hypervisor took (10.0ms of all CPUs)
+    on cpu   1.72s by our account (less 30.0ms from wake-up to CPU), 1.70s by the kernel's clock (+1.2%), which
+             may leave out interrupts (150ms) and what the hypervisor took (10.0ms of all CPUs)
     switches 300 voluntary, 12 involuntary, 3 migrations, 299 wake-ups, 1,000 page faults (estimated 500us of user
              time); a wait for a CPU took 65.5us-131us in the median, at most 524us in 99 %
     cpus     2 CPUs that the target may use: target 40%, others 10%, interrupts 5%, idle while a thread was
@@ -201,7 +202,8 @@ fn absent_clock_and_throttling() {
     profile.cpus.as_mut().unwrap().throttled_ns = Some(250_000_000);
     let text = text_of(profile);
     insta::assert_snapshot!(labelled(&text, &["on cpu", "cpus"]), @r"
-    on cpu   1.75s by our account; the kernel's clock was not read: a process ended before that
+    on cpu   1.72s by our account (less 30.0ms from wake-up to CPU); the kernel's clock was not read: a process
+             ended before that
     cpus     2 CPUs that the target may use: target 40%, others 10%, interrupts 5%, idle while a thread was
              blocked in a call 20%, idle while all threads waited for events 25%, unexplained 0%; THROTTLED by the
              quota of its control group for 250ms

@@ -19,6 +19,8 @@ pub(crate) struct Truth {
     pub(crate) calls: Vec<TrueCall>,
     pub(crate) faults: f64,
     pub(crate) softirq_ns: f64,
+    /// What the kernel's clock counts at switches, ns.
+    pub(crate) at_switches_ns: f64,
     /// CPU time that no probe sees, ns.
     pub(crate) unseen_ns: f64,
     /// Share of the CPUs' time that is idle, by label.
@@ -77,6 +79,7 @@ pub(crate) fn plain(name: &'static str) -> Truth {
         calls: vec![true_call("epoll_wait", None, 0.1, 800.0), receive, send],
         faults: 0.02,
         softirq_ns: 1_500.0,
+        at_switches_ns: 0.0,
         unseen_ns: 120.0,
         idle: vec![(IdleLabel::Waiting, 0.015)],
         throttled: 0.0,
@@ -93,7 +96,8 @@ impl Truth {
         let calls: f64 = self.calls.iter().map(|call| call.count * call.ns).sum();
         let entry = self.calls_per_request() * COST.entry_exit_ns;
         let faults = self.faults * FAULT_NS;
-        self.user_ns + calls + entry + faults + self.softirq_ns + self.unseen_ns
+        let seen = self.user_ns + calls + entry + faults + self.softirq_ns;
+        seen + self.at_switches_ns + self.unseen_ns
     }
 
     /// Bytes of a response: what calls send on sockets.
@@ -206,6 +210,7 @@ fn profile(truth: &Truth, requests: f64, slower: f64, blank: Profile) -> Profile
             kernel_ns: ns(in_calls(|call| call.ns + INSIDE_NS)),
             off_cpu_in_calls_ns: ns(in_calls(|call| call.sleep_ns)),
             softirq_ns: ns(truth.softirq_ns),
+            charged_at_switches_ns: Some(ns(truth.at_switches_ns).cast_signed()),
             page_faults: ns(truth.faults / slower),
             page_fault_ns_estimate: Some(ns(truth.faults * FAULT_NS)),
             ..ThreadTime::default()

@@ -165,7 +165,8 @@ const BOOTS: &[Boot] = &[
 /// that compare clocks, which an emulated processor does not keep in step, and the one that needs ten
 /// thousand threads.
 const ORDINARY: &str = "--skip locked_down:: --skip distribution:: \
-                        --skip time_is_what_the_program_says --skip waiting_for_a_cpu \
+                        --skip short_sleeps_are_charged --skip time_is_what_the_program_says \
+                        --skip waiting_for_a_cpu \
                         --skip on_and_off_the_cpu --skip terms_add_up \
                         --skip threads_before_and_after";
 const LEFT_OUT: &str =
