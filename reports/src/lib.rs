@@ -14,10 +14,14 @@
 mod analyse;
 pub mod attribution;
 pub mod autopsy;
+pub mod budget;
 mod clean;
 pub mod csv;
+pub mod diff;
 mod figures;
 pub mod findings;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
 pub mod gates;
 pub mod hdr;
 pub mod join;

@@ -5,7 +5,9 @@
 
 pub(crate) mod autopsy;
 pub(crate) mod below;
+pub(crate) mod budget;
 pub(crate) mod compare;
+pub(crate) mod diff;
 pub(crate) mod judgement;
 pub(crate) mod load;
 mod measures;
