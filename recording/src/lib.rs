@@ -13,7 +13,9 @@
 
 mod autopsy;
 mod below;
+mod budget;
 mod compare;
+mod diff;
 mod errno;
 pub mod exit_code;
 mod finding;
@@ -41,9 +43,17 @@ pub use below::{
     Hardware, HardwareCount, HardwareThread, IoUring, ListenQueue, Network, NetworkNamespace,
     UringOperation, uring_operation_name,
 };
+pub use budget::{
+    BUDGET_SCHEMA, BudgetCheck, BudgetOutcome, CallBudget, CallChange, LimitCheck, LimitStatus,
+    SectionCheck,
+};
 pub use compare::{
     Arm, ArmKind, Comparison, ConfigFile, Estimate, Gate, GateStatus, Protocol, ResponseShape,
     Scenario, Setting, Verdict, VerdictWord,
+};
+pub use diff::{
+    CallDiff, DIFF_SCHEMA, Denominator, DiffFigures, DiffSide, DiffTimes, DiffWord, FamilyDiff,
+    SyscallDiff,
 };
 pub use errno::errno_name;
 pub use finding::{Confidence, Finding, FindingNumber};

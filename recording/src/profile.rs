@@ -181,7 +181,7 @@ pub struct CallRow {
 impl CallRow {
     /// Calls that returned an error, whichever.
     pub fn error_count(&self) -> u64 {
-        self.errors.values().sum()
+        self.errors.values().copied().fold(0, u64::saturating_add)
     }
 
     /// The name with what it was done to: `read(socket)`.
@@ -265,7 +265,7 @@ pub struct Lost(pub BTreeMap<LostClass, u64>);
 impl Lost {
     /// Everything that was lost, of all classes.
     pub fn total(&self) -> u64 {
-        self.0.values().sum()
+        self.0.values().copied().fold(0, u64::saturating_add)
     }
 
     /// Adds to a class; zero adds no entry.

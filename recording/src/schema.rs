@@ -134,7 +134,18 @@ impl Window {
 pub enum SchemaError {
     /// Not JSON, or not the shape of a recording.
     #[error("not a whyfast recording: {0}")]
-    Json(#[from] serde_json::Error),
+    Json(#[source] serde_json::Error),
+    /// The file ends before the recording does.
+    #[error(
+        "the recording ends too early, at line {line}, column {column}: the file is empty or was cut \
+         off; copy it again"
+    )]
+    Truncated {
+        /// Line of its end, from 1.
+        line: usize,
+        /// Column of its end, from 1.
+        column: usize,
+    },
     /// The `schema` member is missing or names something else.
     #[error("not a whyfast recording: schema is {found:?}, expected \"whyfast/MAJOR.MINOR\"")]
     Name {
@@ -149,7 +160,46 @@ pub enum SchemaError {
     },
 }
 
+impl From<serde_json::Error> for SchemaError {
+    fn from(error: serde_json::Error) -> Self {
+        if error.is_eof() {
+            return Self::Truncated {
+                line: error.line(),
+                column: error.column(),
+            };
+        }
+        Self::Json(error)
+    }
+}
+
 impl Recording {
+    /// A recording of the schema of this version with nothing in it yet.
+    pub fn empty(kind: RecordingKind, tool: Tool, host: Host) -> Self {
+        Self {
+            schema: SCHEMA.to_owned(),
+            tool,
+            kind,
+            created_unix_ns: 0,
+            command: Vec::new(),
+            partial: None,
+            host,
+            scenario: None,
+            arms: Vec::new(),
+            rounds: Vec::new(),
+            gates: Vec::new(),
+            comparisons: Vec::new(),
+            verdict: None,
+            limiters: Vec::new(),
+            attributions: Vec::new(),
+            findings: Vec::new(),
+            predictions: Vec::new(),
+            tracers: None,
+            fingerprint: None,
+            not_measured: Vec::new(),
+            warnings: Vec::new(),
+        }
+    }
+
     /// Reads a recording of this or an older schema version.
     pub fn parse(json: &[u8]) -> Result<Self, SchemaError> {
         #[derive(Deserialize)]
@@ -158,16 +208,29 @@ impl Recording {
             schema: String,
         }
         let head: Head = serde_json::from_slice(json)?;
-        let major = head
-            .schema
-            .strip_prefix("whyfast/")
-            .and_then(|version| version.split_once('.'))
-            .and_then(|(major, minor)| minor.parse::<u32>().ok().and(major.parse::<u32>().ok()));
-        match major {
+        match version(&head.schema) {
             None => Err(SchemaError::Name { found: head.schema }),
-            Some(1) => Ok(serde_json::from_slice(json)?),
+            Some((1, _)) => Ok(serde_json::from_slice(json)?),
             Some(_) => Err(SchemaError::TooNew { found: head.schema }),
         }
+    }
+
+    /// The recording in the schema of this version: what an older one did not have is "not
+    /// measured", and a warning says where a newer one had more.
+    #[must_use]
+    pub fn upgraded(mut self) -> Self {
+        if version(&self.schema) > version(SCHEMA) {
+            self.warnings.push(Warning {
+                code: "newer_schema".to_owned(),
+                text: format!(
+                    "the recording has schema {}, this version knows {SCHEMA}: what was added since is \
+                     not shown; update whyfast",
+                    self.schema
+                ),
+            });
+        }
+        SCHEMA.clone_into(&mut self.schema);
+        self
     }
 
     /// The recording as indented JSON with a final newline.
@@ -177,6 +240,12 @@ impl Recording {
         json.push('\n');
         json
     }
+}
+
+/// Major and minor version of the schema of recordings; `None` where it is another schema.
+fn version(schema: &str) -> Option<(u32, u32)> {
+    let (major, minor) = schema.strip_prefix("whyfast/")?.split_once('.')?;
+    Some((major.parse().ok()?, minor.parse().ok()?))
 }
 
 /// The JSON Schema of [`Recording`], as committed in `recording/schema/`.

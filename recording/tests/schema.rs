@@ -30,12 +30,12 @@ fn schema_file_is_named_after_the_version() {
     assert_eq!(SCHEMA, "whyfast/1.1");
 }
 
-/// Recordings of schema 1.0 load, are valid, and lose nothing when written again; what was added
+/// Recordings of every schema load, are valid, and lose nothing when written again; what was added
 /// since is "not measured" in them.
 #[test]
-fn recordings_of_1_0_still_load() {
+fn recordings_of_every_schema_still_load() {
     let validator = validator();
-    for json in FIXTURES_1_0 {
+    for json in FIXTURES_1_0.iter().chain(&FIXTURES_1_1) {
         let value: Value = serde_json::from_str(json).unwrap();
         let errors: Vec<String> = validator
             .iter_errors(&value)
@@ -56,6 +56,56 @@ fn unknown_members_are_ignored() {
     value["rounds"][0]["weather"] = "rain".into();
     let recording = Recording::parse(value.to_string().as_bytes()).unwrap();
     assert_eq!(recording.schema, "whyfast/1.7");
+}
+
+/// The table of schemas in the documentation has what is written now, with the version that writes it.
+#[test]
+fn documentation_has_every_schema() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/recordings.md");
+    let text = fs::read_to_string(path).unwrap();
+    let row = format!("| `{SCHEMA}` | {} |", env!("CARGO_PKG_VERSION"));
+    assert!(text.contains(&row), "docs/recordings.md lacks {row}");
+    assert!(text.contains("| `whyfast/1.0` |"));
+}
+
+/// What is upgraded has the schema of today; that a newer version had more is said.
+#[test]
+fn upgrades_say_what_they_leave_out() {
+    let old = Recording::parse(FIXTURES_1_0[0].as_bytes()).unwrap();
+    let warnings = old.warnings.clone();
+    let upgraded = old.upgraded();
+    assert_eq!(
+        (upgraded.schema.as_str(), &upgraded.warnings),
+        (SCHEMA, &warnings)
+    );
+    assert_eq!(upgraded.clone().upgraded(), upgraded);
+    let newer = Recording {
+        schema: "whyfast/1.77".to_owned(),
+        ..upgraded
+    };
+    let upgraded = newer.upgraded();
+    assert_eq!(upgraded.schema, SCHEMA);
+    assert!(
+        upgraded
+            .warnings
+            .last()
+            .unwrap()
+            .text
+            .contains("whyfast/1.77")
+    );
+}
+
+/// A file that was cut off anywhere is refused, and says that it ends too early.
+#[test]
+fn cut_off_files_are_refused() {
+    let json = FIXTURES_1_0[2];
+    for at in (0..json.trim_end().len()).step_by(97) {
+        let error = Recording::parse(&json.as_bytes()[..at]).unwrap_err();
+        assert!(
+            matches!(error, SchemaError::Truncated { .. }),
+            "{at}: {error}"
+        );
+    }
 }
 
 /// Another major version and other JSON are refused with what was found.
@@ -120,4 +170,11 @@ const FIXTURES_1_0: [&str; 3] = [
     include_str!("fixtures/compare-1.0.json"),
     include_str!("fixtures/load-1.0.json"),
     include_str!("fixtures/profile-1.0.json"),
+];
+
+/// The same, written by schema 1.1.
+const FIXTURES_1_1: [&str; 3] = [
+    include_str!("fixtures/compare-1.1.json"),
+    include_str!("fixtures/load-1.1.json"),
+    include_str!("fixtures/profile-1.1.json"),
 ];

@@ -14,12 +14,16 @@
 mod analyse;
 pub mod attribution;
 pub mod autopsy;
+pub mod budget;
 mod clean;
 pub mod csv;
+pub mod diff;
 mod disturbance;
 mod figures;
 pub mod findings;
 pub mod fingerprint;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
 pub mod gates;
 pub mod hdr;
 pub mod join;

@@ -30,6 +30,7 @@ pub(crate) fn per_request(config: &Config) -> Vec<CallCount> {
     for name in ["openat", "fstat", "close"] {
         table.add(name, injections.open);
     }
+    table.add("fstat", injections.fstat);
     let sleeps = u32::from(injections.sleep_us > 0) + u32::from(injections.lock_us > 0);
     table.add("clock_nanosleep", sleeps);
     table.add_response(config.style, injections.split.max(1));
@@ -158,8 +159,8 @@ mod tests {
     #[test]
     fn injections_add_to_the_rows_of_the_style() {
         assert_eq!(
-            table("sendfile,getppid=3,spin-us=9,split=4"),
-            "1 epoll_wait, 1 recvfrom, 3 getppid, 2 setsockopt, 4 writev, 1 sendfile"
+            table("sendfile,getppid=3,fstat=2,spin-us=9,split=4"),
+            "1 epoll_wait, 1 recvfrom, 3 getppid, 2 fstat, 2 setsockopt, 4 writev, 1 sendfile"
         );
         assert_eq!(
             table("open-read,open=2,sleep-us=5,lock-us=7"),

@@ -61,6 +61,8 @@ pub struct Injections {
     pub getppid: u32,
     /// Times that the file is opened, examined and closed.
     pub open: u32,
+    /// Times that the open file is examined (`fstat`).
+    pub fstat: u32,
     /// Microseconds of sleep (`clock_nanosleep`).
     pub sleep_us: u32,
     /// Microseconds of sleep while holding a mutex that all workers share. A worker that has to wait

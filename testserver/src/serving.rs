@@ -51,6 +51,11 @@ impl Serving<'_> {
                     }
                 }
             }
+            Injection::Fstat => {
+                for _call in 0..self.injections.fstat {
+                    let _status = rustix::fs::fstat(&self.body.file);
+                }
+            }
             Injection::Sleep => sleep(self.injections.sleep_us),
             Injection::Lock if self.injections.lock_us > 0 => {
                 let _held = self.lock.lock().unwrap_or_else(PoisonError::into_inner);

@@ -200,7 +200,7 @@ macro_rules! optional {
     };
 }
 
-const KNOBS: [Knob; 15] = [
+const KNOBS: [Knob; 16] = [
     Knob {
         name: "poller",
         kind: Kind::Poller,
@@ -246,6 +246,12 @@ const KNOBS: [Knob; 15] = [
         MAX_KNOB,
         "times the file is opened, examined and closed",
         injections.open
+    ),
+    number!(
+        "fstat",
+        MAX_KNOB,
+        "times the open file is examined",
+        injections.fstat
     ),
     number!(
         "sleep-us",
@@ -390,17 +396,17 @@ mod tests {
             polling in 0..Polling::WORDS.len(),
             eagain: bool,
             gzip: bool,
-            numbers in proptest::array::uniform6(0..=MAX_KNOB),
+            numbers in proptest::array::uniform7(0..=MAX_KNOB),
             small in proptest::array::uniform3(0_u32..=64),
         ) {
-            let [spin_us, getppid, open, sleep_us, lock_us, error_every] = numbers;
+            let [spin_us, getppid, open, fstat, sleep_us, lock_us, error_every] = numbers;
             let [split, workers, cpus] = small;
             prop_assume!(Style::ALL[style] != Style::Ring);
             let config = Config {
                 polling: Polling::WORDS[polling].1,
                 reading: if eagain { Reading::UntilEagain } else { Reading::Short },
                 injections: Injections {
-                    spin_us, getppid, open, sleep_us, lock_us, split, error_every,
+                    spin_us, getppid, open, fstat, sleep_us, lock_us, split, error_every,
                 },
                 workers: NonZeroU32::new(workers),
                 cpus: NonZeroU32::new(cpus),

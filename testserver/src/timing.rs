@@ -13,6 +13,7 @@ pub(crate) enum Injection {
     Spin,
     Getppid,
     Open,
+    Fstat,
     Sleep,
     Lock,
 }
@@ -65,6 +66,7 @@ impl Injection {
         Self::Spin,
         Self::Getppid,
         Self::Open,
+        Self::Fstat,
         Self::Sleep,
         Self::Lock,
     ];
@@ -75,6 +77,7 @@ impl Injection {
             Self::Spin => "spin-us",
             Self::Getppid => "getppid",
             Self::Open => "open",
+            Self::Fstat => "fstat",
             Self::Sleep => "sleep-us",
             Self::Lock => "lock-us",
         }
@@ -196,7 +199,7 @@ fn now_ns() -> u64 {
     seconds * 1_000_000_000 + nanoseconds
 }
 
-const KINDS: usize = 5;
+const KINDS: usize = 6;
 /// Short against the shortest window that somebody measures in, long enough for many requests.
 const SLICE_NS: u64 = 10_000_000;
 /// Ten minutes; later ones are not kept.

@@ -9,6 +9,7 @@ use recording::{Detail, GroupBy};
 
 use crate::args_http::HttpArgs;
 use crate::args_shape::{LoadFormat, RequestArgs, ResultArgs, ShapeArgs};
+use crate::args_stored::{DiffArgs, GateArgs};
 
 /// Benchmarks servers and explains the result: per request, from the kernel's own counts.
 #[derive(Debug, Parser)]
@@ -34,6 +35,10 @@ pub(crate) enum Verb {
     Testserver(TestserverArgs),
     /// Render recordings.
     Report(ReportArgs),
+    /// Show what differs between two profiles, call by call, like `diff -u`.
+    Diff(DiffArgs),
+    /// Hold exact counts against a reviewed lock file; exit with 3 where they changed.
+    Gate(GateArgs),
     /// Read other tools' output and say what follows from it, and what does not.
     Autopsy(AutopsyArgs),
     /// Say what this machine can measure, and the remedy for what it cannot.
@@ -85,13 +90,13 @@ pub(crate) struct OutputArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct CompareArgs {
-    /// The servers, at least two; the first is the reference. None: two styles of the built-in
-    /// server.
+    /// The servers, at least two (with --lock-step, one is enough); the first is the reference. None:
+    /// two styles of the built-in server.
     ///
     /// A recipe (nginx, h2o), with a variant (nginx:seed), another build of it
     /// (nginx@/path/to/nginx); the built-in server (testserver:open-read,spin-us=5); a command
     /// (`name=cmd:COMMAND`, where {port}, {cpus}, {dir} and {root} are replaced); or a live server
-    /// (`name=URL,port=443`, or pid=, comm=, unit=, cgroup=).
+    /// (`name=URL,port=443`, or pid=, comm=, unit=, cgroup=). `name=ARM` gives any arm a name of its own.
     #[arg(value_name = "ARM")]
     pub(crate) arms: Vec<String>,
     /// The load: a built-in scenario, or a TOML file.
@@ -388,7 +393,7 @@ pub(crate) struct ReportArgs {
     /// Explain each server against itself in this recording of the past.
     #[arg(long, value_name = "FILE")]
     pub(crate) against: Option<PathBuf>,
-    /// Format of the result; csv and the names of other tools are for recordings of a load.
+    /// Format of the result; the names of other tools are for recordings of a load.
     #[arg(long, value_enum, default_value_t, value_name = "FORMAT")]
     pub(crate) format: LoadFormat,
     /// Write the result to a file instead of stdout.

@@ -126,8 +126,10 @@ pub(crate) enum LoadFormat {
     Json,
     /// For a forum, a pull request.
     Markdown,
-    /// One line per slice, and one for the window.
+    /// One line per slice of a load, round of a comparison, or system call of a profile.
     Csv,
+    /// One line per system call of every profiled round.
+    CsvSyscalls,
     /// As h2load prints it.
     H2load,
     /// As httperf prints it.

@@ -23,6 +23,8 @@ pub(crate) fn narrow(verb: &Verb) -> io::Result<()> {
         Verb::Load(_)
         | Verb::Testserver(_)
         | Verb::Report(_)
+        | Verb::Diff(_)
+        | Verb::Gate(_)
         | Verb::Autopsy(_)
         | Verb::List
         | Verb::Man { .. }

@@ -3,6 +3,7 @@
 mod args;
 mod args_http;
 mod args_shape;
+mod args_stored;
 mod capabilities;
 mod compare;
 mod failure;
@@ -63,6 +64,8 @@ fn run(verb: Verb) -> anyhow::Result<u8> {
         Verb::Load(args) => verbs::load::load(&args),
         Verb::Testserver(args) => verbs::testserver::testserver(&args),
         Verb::Report(args) => verbs::report::report(&args),
+        Verb::Diff(args) => verbs::diff::diff(&args),
+        Verb::Gate(args) => verbs::gate::gate(&args),
         Verb::Autopsy(args) => verbs::autopsy::autopsy(&args),
         Verb::Doctor(args) => verbs::doctor::doctor(&args),
         Verb::List => verbs::list::list(),

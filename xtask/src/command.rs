@@ -1,6 +1,7 @@
 //! Running other programs, with errors that name the command.
 
 use std::ffi::OsStr;
+use std::io::{Seek as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
@@ -18,9 +19,22 @@ pub(crate) fn cargo(root: &Path) -> Command {
 
 /// Builds whyfast with optimisations and returns its path.
 pub(crate) fn release_build(root: &Path) -> Result<PathBuf> {
+    build(root, Optimised::Yes)
+}
+
+/// Whether a build takes its time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Optimised {
+    No,
+    Yes,
+}
+
+/// Builds whyfast and returns its path.
+pub(crate) fn build(root: &Path, optimised: Optimised) -> Result<PathBuf> {
     let mut build = cargo(root);
     build
-        .args(["build", "--release", "--package", "whyfast"])
+        .args(["build", "--package", "whyfast"])
+        .args((optimised == Optimised::Yes).then_some("--release"))
         .arg("--message-format=json-render-diagnostics")
         .stderr(Stdio::inherit());
     eprintln!("$ {}", describe(&build));
@@ -46,9 +60,12 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
 
 /// Runs a command and returns what it printed; it has to succeed.
 pub(crate) fn output(command: &mut Command) -> Result<Vec<u8>> {
+    printed(command.stdin(Stdio::null()))
+}
+
+fn printed(command: &mut Command) -> Result<Vec<u8>> {
     let line = describe(command);
     let output = command
-        .stdin(Stdio::null())
         .output()
         .with_context(|| format!("failed to run {line}"))?;
     if !output.status.success() {
@@ -56,6 +73,15 @@ pub(crate) fn output(command: &mut Command) -> Result<Vec<u8>> {
         bail!("{line}: {}: {}", output.status, said.trim().escape_debug());
     }
     Ok(output.stdout)
+}
+
+/// Runs a command with a text on its stdin and returns what it printed; it has to succeed.
+pub(crate) fn output_of(command: &mut Command, input: &[u8]) -> Result<Vec<u8>> {
+    let mut file = tempfile::tempfile().context("failed to make a temporary file")?;
+    file.write_all(input)
+        .and_then(|()| file.rewind())
+        .context("failed to write a temporary file")?;
+    printed(command.stdin(file))
 }
 
 /// The first line of what a program prints about itself; `None` where it cannot be run.

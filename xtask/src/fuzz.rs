@@ -1,4 +1,4 @@
-//! `fuzz`: every fuzz target of the load generator, for a short time, from the committed corpus.
+//! `fuzz`: every fuzz target, for a short time, from the committed corpus.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
@@ -22,7 +22,6 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let root = tree::root();
-    let folder = root.join(FOLDER);
     if args.install && program().is_none() {
         let mut install = command::cargo(&root);
         command::run(install.args(["install", "--locked", "cargo-fuzz"]))?;
@@ -30,17 +29,22 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let Some(program) = program() else {
         bail!("cargo-fuzz is not installed: run `cargo xtask fuzz --install`");
     };
-    let mut targets = targets(&folder)?;
+    let mut targets = Vec::new();
+    for folder in FOLDERS {
+        let of_folder = self::targets(&root.join(folder))?;
+        targets.extend(of_folder.into_iter().map(|target| (folder, target)));
+    }
     if let Some(wanted) = &args.target {
-        targets.retain(|target| target == wanted);
+        targets.retain(|(_, target)| target == wanted);
         ensure!(
             !targets.is_empty(),
-            "no fuzz target {wanted:?} in {FOLDER}/fuzz_targets"
+            "no fuzz target {wanted:?} in the folders fuzz_targets of {}",
+            FOLDERS.join(", ")
         );
     }
     // What the fuzzer finds goes there; the committed corpus is only read.
     let found = tempfile::tempdir().context("failed to make a temporary folder")?;
-    for target in targets {
+    for (folder, target) in targets {
         let found = found.path().join(&target);
         std::fs::create_dir(&found)
             .with_context(|| format!("failed to make {}", found.display()))?;
@@ -51,13 +55,13 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
                 "fuzz",
                 "run",
                 "--fuzz-dir",
-                FOLDER,
+                folder,
                 "--sanitizer",
                 "none",
                 &target,
             ])
             .arg(&found)
-            .arg(folder.join("corpus").join(&target))
+            .arg(root.join(folder).join("corpus").join(&target))
             .arg("--")
             .arg(format!("-max_total_time={}", args.seconds))
             .args([
@@ -112,4 +116,5 @@ fn targets(folder: &Path) -> Result<Vec<String>> {
     Ok(targets)
 }
 
-const FOLDER: &str = "loadgen/fuzz";
+/// Where fuzz targets are, relative to the root: one folder per crate that has some.
+pub(crate) const FOLDERS: [&str; 2] = ["loadgen/fuzz", "reports/fuzz"];

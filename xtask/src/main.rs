@@ -12,6 +12,7 @@
 
 mod bench;
 mod built_in;
+mod ci;
 mod command;
 mod cpus;
 mod ebpf;
@@ -40,9 +41,11 @@ struct Args {
 enum Command {
     /// Measures what probes and load cost, and fails with 3 when a limit does not hold.
     Bench(bench::Args),
+    /// Runs the steps of continuous integration: counts against syscalls.lock, comparisons, the comment.
+    Ci(ci::Args),
     /// Builds the object of the kernel programs, or checks that the committed one is current.
     Ebpf(ebpf::Args),
-    /// Runs the fuzz targets of the load generator for a short time.
+    /// Runs the fuzz targets for a short time.
     Fuzz(fuzz::Args),
     /// Checks the attribution against known costs, and fails with 3 where it is not right.
     Selftest(selftest::Args),
@@ -66,6 +69,7 @@ fn main() -> ExitCode {
 fn run(args: &Args) -> Result<ExitCode> {
     match &args.command {
         Command::Bench(args) => bench::run(args),
+        Command::Ci(args) => ci::run(args),
         Command::Ebpf(args) => ebpf::run(args),
         Command::Fuzz(args) => fuzz::run(args),
         Command::Selftest(args) => selftest::run(args),
@@ -73,6 +77,11 @@ fn run(args: &Args) -> Result<ExitCode> {
         Command::Tidy => tidy::run(),
         Command::Workload(args) => workload::run(args),
     }
+}
+
+/// Whether words are a command line of this program.
+fn is_command(words: &[&str]) -> bool {
+    Args::try_parse_from(std::iter::once("cargo xtask").chain(words.iter().copied())).is_ok()
 }
 
 #[cfg(test)]

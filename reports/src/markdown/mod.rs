@@ -5,14 +5,18 @@
 //! tag, no link, no mention and no table cell.
 
 mod autopsy;
+mod budget;
 mod compare;
+mod diff;
 mod document;
 mod escape;
 mod load;
 mod profile;
 
 pub use autopsy::autopsy;
+pub use budget::budget;
 pub use compare::compare;
+pub use diff::diff;
 pub use document::CHARACTERS_LIMIT;
 pub use load::load;
 pub use profile::profile;

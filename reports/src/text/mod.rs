@@ -1,13 +1,17 @@
 //! Reports for a terminal: understandable without colour, and in 110 columns where names allow it.
 
 mod autopsy;
+mod budget;
 mod compare;
+mod diff;
 mod load;
 mod profile;
 mod strace;
 
 pub use autopsy::autopsy;
+pub use budget::budget;
 pub use compare::compare;
+pub use diff::diff;
 pub use load::load;
 pub use profile::profile;
 

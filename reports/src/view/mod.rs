@@ -5,8 +5,10 @@
 
 pub(crate) mod autopsy;
 pub(crate) mod below;
+pub(crate) mod budget;
 pub(crate) mod compare;
 pub(crate) mod control;
+pub(crate) mod diff;
 pub(crate) mod fingerprint;
 pub(crate) mod judgement;
 pub(crate) mod load;

@@ -6,9 +6,8 @@ use recording::{
     Abi, Arm, ArmKind, CallRow, ConfigFile, ConnectionCounts, CpuTime, Detail, Host, HttpVersion,
     InFlightCall, LatencyHistogram, Ledger, LimitedBy, Limiter, Load, LoadMeasures, LoadPlan,
     LoadSlice, Log2Histogram, MachineCpu, OwnCost, Phases, Probes, Profile, ProfiledProcess,
-    Protocol, Recording, RecordingKind, ResponseShape, Round, RoundRole, SCHEMA, Scenario,
-    ServerCpu, Setting, TimeStats, Timeline, Tool, Traffic, Unfinished, WaitRow, Window, family,
-    number,
+    Protocol, Recording, RecordingKind, ResponseShape, Round, RoundRole, Scenario, ServerCpu,
+    Setting, TimeStats, Timeline, Tool, Traffic, Unfinished, WaitRow, Window, family, number,
 };
 
 pub(crate) use crate::server::{Call, Server, busy_nginx, call, h2o, nginx};
@@ -137,42 +136,26 @@ pub(crate) fn lock_step(servers: &[Server], requests: u64) -> Recording {
 }
 
 pub(crate) fn empty(kind: RecordingKind) -> Recording {
+    let tool = Tool {
+        version: "0.1.0".to_owned(),
+        bpf_sha256: None,
+    };
+    let host = Host {
+        hostname: "bench".to_owned(),
+        kernel: "6.18.0".to_owned(),
+        arch: "x86_64".to_owned(),
+        cpu_model: Some("Example CPU".to_owned()),
+        cpus: 2,
+        memory_bytes: Some(8 << 30),
+        clocksource: Some("tsc".to_owned()),
+        governor: None,
+        virtualization: Some("kvm".to_owned()),
+        load_average_centi: Some(12),
+    };
     Recording {
-        schema: SCHEMA.to_owned(),
-        tool: Tool {
-            version: "0.1.0".to_owned(),
-            bpf_sha256: None,
-        },
-        kind,
         created_unix_ns: 1_700_000_000_000_000_000,
         command: vec!["whyfast".to_owned()],
-        partial: None,
-        host: Host {
-            hostname: "bench".to_owned(),
-            kernel: "6.18.0".to_owned(),
-            arch: "x86_64".to_owned(),
-            cpu_model: Some("Example CPU".to_owned()),
-            cpus: 2,
-            memory_bytes: Some(8 << 30),
-            clocksource: Some("tsc".to_owned()),
-            governor: None,
-            virtualization: Some("kvm".to_owned()),
-            load_average_centi: Some(12),
-        },
-        scenario: None,
-        arms: Vec::new(),
-        rounds: Vec::new(),
-        gates: Vec::new(),
-        comparisons: Vec::new(),
-        verdict: None,
-        limiters: Vec::new(),
-        attributions: Vec::new(),
-        findings: Vec::new(),
-        predictions: Vec::new(),
-        tracers: None,
-        fingerprint: None,
-        not_measured: Vec::new(),
-        warnings: Vec::new(),
+        ..Recording::empty(kind, tool, host)
     }
 }
 

@@ -32,7 +32,7 @@ fn every_request_makes_the_calls_of_its_table() {
         "memory,poller=io-uring,read=eagain",
         "memory,poller=poll,split=4",
         "memory,poller=select",
-        "sendfile,getppid=3,spin-us=1,open=2",
+        "sendfile,getppid=3,spin-us=1,open=2,fstat=1",
         "sendfile,sleep-us=1,lock-us=1",
     ] {
         let folder = tempfile::tempdir().expect("a temporary folder");

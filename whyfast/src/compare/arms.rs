@@ -71,18 +71,18 @@ impl LiveTarget {
 /// The arms of a run that names none.
 const BUILT_IN: [&str; 2] = ["testserver:sendfile", "testserver:open-read"];
 
-/// Reads all arms; the second of two equal names becomes `name#2`.
-pub(crate) fn parse_all(specs: &[String]) -> anyhow::Result<Vec<ArmSpec>> {
+/// Reads all arms, at least so many; the second of two equal names becomes `name#2`.
+pub(crate) fn parse_all(specs: &[String], least: usize) -> anyhow::Result<Vec<ArmSpec>> {
     let built_in = BUILT_IN.map(str::to_owned);
     let specs = if specs.is_empty() {
         &built_in[..]
     } else {
         specs
     };
-    if specs.len() < 2 {
+    if specs.len() < least {
         return Err(Failure::usage(format!(
-            "one arm ({}) has nothing to be compared with; name a second one, or use \
-             `whyfast profile` and `whyfast load`",
+            "one arm ({}) has nothing to be compared with; name a second one, count its calls \
+             exactly with --lock-step, or use `whyfast profile` and `whyfast load`",
             specs[0]
         )));
     }
@@ -114,6 +114,7 @@ fn parse(spec: &str) -> anyhow::Result<ArmSpec> {
         if rest.starts_with("http://") || rest.starts_with("https://") {
             return live(spec, rest).map(|server| arm(name, server));
         }
+        return parse(rest).map(|named| arm(name, named.server));
     }
     if spec.contains("://") {
         return Err(Failure::usage(format!(
@@ -263,7 +264,8 @@ mod tests {
                 "{spec}"
             );
         }
-        assert!(parse_all(&["nginx".into()]).is_err());
+        assert!(parse_all(&["nginx".into()], 2).is_err());
+        assert!(parse_all(&["nginx".into()], 1).is_ok());
     }
 
     /// No arms means the built-in server twice; equal names are numbered.
@@ -271,7 +273,7 @@ mod tests {
     fn names_are_unique() {
         let names = |specs: &[&str]| -> Vec<String> {
             let specs: Vec<String> = specs.iter().map(|&spec| spec.to_owned()).collect();
-            parse_all(&specs)
+            parse_all(&specs, 2)
                 .unwrap()
                 .into_iter()
                 .map(|arm| arm.name)
@@ -281,6 +283,10 @@ mod tests {
         assert_eq!(
             names(&["nginx", "nginx", "nginx@/x"]),
             ["nginx", "nginx#2", "nginx#3"]
+        );
+        assert_eq!(
+            names(&["base=testserver:sendfile,open=1", "head=nginx@/x"]),
+            ["base", "head"]
         );
     }
 }

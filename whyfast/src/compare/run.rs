@@ -27,7 +27,9 @@ use crate::verbs::render;
 
 /// Runs a comparison and returns its exit code.
 pub(crate) fn compare(args: &CompareArgs) -> anyhow::Result<u8> {
-    let specs = arms::parse_all(&args.arms)?;
+    // Exact counts mean something by themselves.
+    let least = if args.lock_step.is_some() { 1 } else { 2 };
+    let specs = arms::parse_all(&args.arms, least)?;
     let cpus = split_cpus(&cores(&CpuList::allowed()?));
     let plan = plan::plan(args, specs.len(), &cpus)?;
     let identity = identity::unprivileged(args.user.as_deref())?;

@@ -1,8 +1,7 @@
 //! A recording in the format that was asked for, and the command line as it is stored.
 
 use recording::{
-    Arm, ArmKind, Load, Probes, Profile, Recording, RecordingKind, Round, RoundRole, SCHEMA,
-    ServerCpu,
+    Arm, ArmKind, Load, Probes, Profile, Recording, RecordingKind, Round, RoundRole, ServerCpu,
 };
 use reports::{Footer, Style, markdown, text};
 
@@ -33,7 +32,7 @@ pub(crate) fn recording(
     }
 }
 
-/// A recording in a format that only a load may have.
+/// A recording in a format that not every kind has.
 pub(crate) fn result(
     recording: &Recording,
     format: LoadFormat,
@@ -47,48 +46,38 @@ pub(crate) fn result(
             &Footer::default(),
         ))
     };
-    let of_load: fn(&Recording) -> String = match format {
-        LoadFormat::Text => return as_kind(Format::Text),
-        LoadFormat::Json => return as_kind(Format::Json),
-        LoadFormat::Markdown => return as_kind(Format::Markdown),
-        LoadFormat::Csv => reports::csv::load,
-        LoadFormat::H2load => reports::tools::h2load,
-        LoadFormat::Httperf => reports::tools::httperf,
-        LoadFormat::Wrk => reports::tools::wrk,
+    let of_kind: fn(&Recording) -> String = match (format, recording.kind) {
+        (LoadFormat::Text, _) => return as_kind(Format::Text),
+        (LoadFormat::Json, _) => return as_kind(Format::Json),
+        (LoadFormat::Markdown, _) => return as_kind(Format::Markdown),
+        (LoadFormat::Csv, RecordingKind::Load) => reports::csv::load,
+        (LoadFormat::Csv, RecordingKind::Compare) => reports::csv::rounds,
+        (LoadFormat::Csv | LoadFormat::CsvSyscalls, RecordingKind::Profile)
+        | (LoadFormat::CsvSyscalls, RecordingKind::Compare) => reports::csv::syscalls,
+        (LoadFormat::H2load, RecordingKind::Load) => reports::tools::h2load,
+        (LoadFormat::Httperf, RecordingKind::Load) => reports::tools::httperf,
+        (LoadFormat::Wrk, RecordingKind::Load) => reports::tools::wrk,
+        (LoadFormat::CsvSyscalls, RecordingKind::Load) => {
+            return Err(Failure::usage(
+                "a load has no system calls: ask for csv, text, json or markdown".to_owned(),
+            ));
+        }
+        (LoadFormat::H2load | LoadFormat::Httperf | LoadFormat::Wrk, _) => {
+            return Err(Failure::usage(
+                "this format is for recordings of `whyfast load`: ask for text, json, markdown or csv"
+                    .to_owned(),
+            ));
+        }
     };
-    if recording.kind == RecordingKind::Load {
-        return Ok(of_load(recording));
-    }
-    Err(Failure::usage(
-        "this format is for recordings of `whyfast load`: ask for text, json or markdown"
-            .to_owned(),
-    ))
+    Ok(of_kind(recording))
 }
 
 /// A recording of this run with nothing in it yet.
 pub(crate) fn blank(kind: RecordingKind) -> Recording {
     Recording {
-        schema: SCHEMA.to_owned(),
-        tool: machine::tool(),
-        kind,
         created_unix_ns: machine::wall_unix_ns(),
         command: stored_command(),
-        partial: None,
-        host: machine::host(),
-        scenario: None,
-        arms: Vec::new(),
-        rounds: Vec::new(),
-        gates: Vec::new(),
-        comparisons: Vec::new(),
-        verdict: None,
-        limiters: Vec::new(),
-        attributions: Vec::new(),
-        findings: Vec::new(),
-        predictions: Vec::new(),
-        tracers: None,
-        fingerprint: None,
-        not_measured: Vec::new(),
-        warnings: Vec::new(),
+        ..Recording::empty(kind, machine::tool(), machine::host())
     }
 }
 

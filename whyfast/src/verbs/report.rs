@@ -1,25 +1,26 @@
 //! `whyfast report`: renders recordings.
 
-use std::fs;
-use std::path::Path;
-
 use anyhow::Context as _;
-use recording::{Recording, exit_code};
+use recording::exit_code;
 
 use crate::args::ReportArgs;
 use crate::failure::Failure;
 use crate::output::{self, Output};
-use crate::verbs::render;
+use crate::verbs::{render, stored};
 
 /// Renders the files one after the other.
 pub(crate) fn report(args: &ReportArgs) -> anyhow::Result<u8> {
     let output = Output::open(args.output.as_deref())?;
     let style = output::style(&output);
-    let past = args.against.as_deref().map(read).transpose()?;
+    let past = args
+        .against
+        .as_deref()
+        .map(stored::read_analysed)
+        .transpose()?;
     let mut rendered = Vec::new();
     for path in &args.files {
         let name = path.display();
-        let mut recording = read(path)?;
+        let mut recording = stored::read_analysed(path)?;
         if let Some(past) = &past {
             let arms = reports::attribution::add_past(&mut recording, past);
             if arms == 0 {
@@ -39,14 +40,4 @@ pub(crate) fn report(args: &ReportArgs) -> anyhow::Result<u8> {
     }
     output.write(&rendered.join("\n"))?;
     Ok(exit_code::DONE)
-}
-
-/// A recording from a file, with what follows from it computed again.
-fn read(path: &Path) -> anyhow::Result<Recording> {
-    let name = path.display();
-    let bytes = fs::read(path).with_context(|| format!("failed to read {name}"))?;
-    let mut recording =
-        Recording::parse(&bytes).with_context(|| format!("failed to read {name}"))?;
-    reports::analyse(&mut recording);
-    Ok(recording)
 }

@@ -7,6 +7,7 @@ mod compare;
 mod load;
 mod resolving;
 mod shapes;
+mod stored;
 mod tools;
 mod tools_tls;
 mod usage;

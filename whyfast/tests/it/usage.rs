@@ -205,21 +205,3 @@ fn manual_and_completions_are_printed() {
     assert_eq!(run(&["man", "nonsense"]).status.code(), Some(2));
     assert!(String::from_utf8_lossy(&run(&["completions", "bash"]).stdout).contains("_whyfast"));
 }
-
-/// What a file is that is no recording is said, with its name.
-#[test]
-fn report_refuses_what_is_no_recording() {
-    let folder = tempfile::tempdir().unwrap();
-    for (text, wanted) in [
-        ("", "not a whyfast recording"),
-        ("{\"schema\":\"whyfast/9.0\"}", "update whyfast"),
-        ("{\"schema\":\"x\"}", "whyfast/MAJOR.MINOR"),
-    ] {
-        let path = folder.path().join("x.json");
-        fs::write(&path, text).unwrap();
-        let output = run(&["report", path.to_str().unwrap()]);
-        assert_eq!(output.status.code(), Some(1));
-        assert!(said(&output).contains(wanted), "{}", said(&output));
-        assert!(said(&output).contains("x.json"), "{}", said(&output));
-    }
-}

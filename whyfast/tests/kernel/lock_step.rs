@@ -16,7 +16,7 @@ const SPECS: &[&str] = &[
     "memory,poller=poll,read=eagain",
     "memory,poller=select",
     "memory,max-events=1,spin-us=5",
-    "memory,getppid=10",
+    "memory,getppid=10,fstat=2",
     "sendfile,open=1",
     "sendfile,split=4",
     "memory,sleep-us=1",

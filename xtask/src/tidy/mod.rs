@@ -19,6 +19,8 @@ use std::process::ExitCode;
 use anyhow::{Context as _, Result};
 use recording::exit_code;
 
+use crate::ci::workflow;
+use crate::fuzz::FOLDERS as FUZZ_FOLDERS;
 use crate::tree;
 use source::Source;
 
@@ -76,14 +78,26 @@ fn check_files(root: &Path) -> Result<Vec<Violation>> {
         let bytes = fs::read(root.join(&file))
             .with_context(|| format!("failed to read {}", file.display()))?;
         let path = file.to_string_lossy().into_owned();
-        if path.starts_with(FUZZ_CORPUS) {
+        if FUZZ_FOLDERS
+            .iter()
+            .any(|folder| path.starts_with(&format!("{folder}/corpus/")))
+        {
             continue;
         }
         let Ok(content) = String::from_utf8(bytes) else {
             continue;
         };
         violations.extend(text::check(&path, &content));
-        if path.ends_with("Cargo.toml") && path != FUZZ_MANIFEST {
+        if path.starts_with(workflow::FOLDER) {
+            let faults = workflow::faults(&content, crate::is_command);
+            let faults = faults.into_iter();
+            violations.extend(faults.map(|(line, text)| Violation::new(&path, line, text)));
+        }
+        // Fuzz targets are not members of the workspace, and never a part of what is built for users.
+        let is_fuzz = FUZZ_FOLDERS
+            .iter()
+            .any(|folder| path == format!("{folder}/Cargo.toml"));
+        if path.ends_with("Cargo.toml") && !is_fuzz {
             violations.extend(manifest::check(&path, &content));
         }
         if text::is_rust(&path) {
@@ -102,8 +116,3 @@ fn check_files(root: &Path) -> Result<Vec<Violation>> {
     }
     Ok(violations)
 }
-
-/// Inputs of fuzzers are bytes as they are.
-const FUZZ_CORPUS: &str = "loadgen/fuzz/corpus/";
-/// Not a member of the workspace, and never a part of what is built for users.
-const FUZZ_MANIFEST: &str = "loadgen/fuzz/Cargo.toml";
