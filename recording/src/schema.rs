@@ -1,5 +1,7 @@
 //! The root of a recording, its schema version, and how a file is read and written.
 
+use std::io;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -164,6 +166,11 @@ impl Recording {
             Some(1) => Ok(serde_json::from_slice(json)?),
             Some(_) => Err(SchemaError::TooNew { found: head.schema }),
         }
+    }
+
+    /// Writes the recording as JSON without white space.
+    pub fn write_json(&self, to: impl io::Write) -> Result<(), serde_json::Error> {
+        serde_json::to_writer(to, self)
     }
 
     /// The recording as indented JSON with a final newline.

@@ -126,6 +126,8 @@ pub(crate) enum LoadFormat {
     Json,
     /// For a forum, a pull request.
     Markdown,
+    /// One page for the browser, with the recording inside.
+    Html,
     /// One line per slice, and one for the window.
     Csv,
     /// As h2load prints it.

@@ -18,7 +18,7 @@ use crate::join::ArmFigures;
 
 pub(crate) use control::half_width;
 pub(crate) use machine::machine_busy;
-pub(crate) use parity::{differing_settings, header_differences};
+pub(crate) use parity::{differing_settings, header_differences, settings};
 pub(crate) use saturation::{Saturation, client_busy, cpu_count, saturation, server_busy};
 
 /// Every gate, in the order of its number. A gate that would refuse and whose id is in `allowed`

@@ -4,7 +4,7 @@ use recording::{
     Arm, ArmKind, Load, Probes, Profile, Recording, RecordingKind, Round, RoundRole, SCHEMA,
     ServerCpu,
 };
-use reports::{Footer, Style, markdown, text};
+use reports::{Footer, Style, html, markdown, text};
 
 use crate::args::Format;
 use crate::args_shape::LoadFormat;
@@ -19,6 +19,11 @@ pub(crate) fn recording(
     footer: &Footer,
 ) -> String {
     match format {
+        Format::Html => match recording.kind {
+            RecordingKind::Compare => html::compare(recording, footer),
+            RecordingKind::Load => html::load(recording, footer),
+            RecordingKind::Profile => html::profile(recording, footer),
+        },
         Format::Json => recording.to_json(),
         Format::Markdown => match recording.kind {
             RecordingKind::Compare => markdown::compare(recording, footer),
@@ -51,6 +56,7 @@ pub(crate) fn result(
         LoadFormat::Text => return as_kind(Format::Text),
         LoadFormat::Json => return as_kind(Format::Json),
         LoadFormat::Markdown => return as_kind(Format::Markdown),
+        LoadFormat::Html => return as_kind(Format::Html),
         LoadFormat::Csv => reports::csv::load,
         LoadFormat::H2load => reports::tools::h2load,
         LoadFormat::Httperf => reports::tools::httperf,
@@ -60,7 +66,7 @@ pub(crate) fn result(
         return Ok(of_load(recording));
     }
     Err(Failure::usage(
-        "this format is for recordings of `whyfast load`: ask for text, json or markdown"
+        "this format is for recordings of `whyfast load`: ask for text, json, markdown or html"
             .to_owned(),
     ))
 }
@@ -230,7 +236,7 @@ mod tests {
 
     use super::*;
 
-    /// Loss of every class is said in text, Markdown and JSON, and decides the exit code; a run that
+    /// Loss of every class is said in text, Markdown, HTML and JSON, and decides the exit code; a run that
     /// lost nothing exits with 0. (What the kernel can be made to lose is forced in the kernel tier.)
     #[test]
     fn loss_of_every_class_is_said() {
@@ -239,7 +245,7 @@ mod tests {
             lost.add(class, 7);
             let lossy = profile_that_lost(lost);
             let render = |format| recording(&lossy, format, &Style::default(), &Footer::default());
-            for format in [Format::Text, Format::Markdown] {
+            for format in [Format::Text, Format::Markdown, Format::Html] {
                 let text = render(format);
                 assert!(
                     text.replace('\n', " ").contains(class.describe()),

@@ -7,12 +7,18 @@ use anyhow::Context as _;
 use recording::{Recording, exit_code};
 
 use crate::args::ReportArgs;
+use crate::args_shape::LoadFormat;
 use crate::failure::Failure;
 use crate::output::{self, Output};
 use crate::verbs::render;
 
 /// Renders the files one after the other.
 pub(crate) fn report(args: &ReportArgs) -> anyhow::Result<u8> {
+    if args.format == LoadFormat::Html && args.files.len() > 1 {
+        return Err(Failure::usage(
+            "--format html makes one page of one recording: name one FILE".to_owned(),
+        ));
+    }
     let output = Output::open(args.output.as_deref())?;
     let style = output::style(&output);
     let past = args.against.as_deref().map(read).transpose()?;
@@ -47,6 +53,8 @@ fn read(path: &Path) -> anyhow::Result<Recording> {
     let bytes = fs::read(path).with_context(|| format!("failed to read {name}"))?;
     let mut recording =
         Recording::parse(&bytes).with_context(|| format!("failed to read {name}"))?;
+    // A recording can be large; its text is not needed any more.
+    drop(bytes);
     reports::analyse(&mut recording);
     Ok(recording)
 }
