@@ -32,23 +32,31 @@ fn demand(arms: &[(String, ArmDemand)]) -> Markup {
         .iter()
         .map(|(_, demand)| demand.titled.values().filter(|ns| **ns > 0.0).sum::<f64>())
         .fold(0.0, f64::max);
+    let size = |term: &str| -> f64 {
+        let values = arms.iter().filter_map(|(_, demand)| demand.titled.get(term));
+        values.fold(0.0, |most: f64, ns| most.max(*ns))
+    };
+    let large = terms.iter().take_while(|term| size(term) >= SMALL_TERM * longest).count();
+    let (own, others) = terms.split_at(large.min(PART_COLOURS - 1));
     let scale = Axis::linear("", (0.0, longest / 1e3), |us| format!("{us} µs"));
     let stacks: Vec<Stack<'_>> = arms
         .iter()
         .map(|(arm, demand)| Stack {
             arm,
-            parts: terms
-                .iter()
-                .map(|term| demand.titled.get(term).copied().unwrap_or(0.0))
-                .map(|ns| (scale.at(ns.max(0.0) / 1e3), micros(ns)))
+            parts: std::iter::empty()
+                .chain(own.iter().map(|term| ns_of(demand, term).max(0.0)))
+                .chain([others.iter().map(|term| ns_of(demand, term).max(0.0)).sum()])
+                .map(|ns| (scale.at(ns / 1e3), micros(ns)))
                 .collect(),
             amount: micros(demand.demand_ns),
         })
         .collect();
+    let mut titles = own.to_vec();
+    titles.push("everything else");
     Chart {
         title: "CPU time per request",
-        legend: legend(&terms),
-        picture: picture("CPU time per request", &stacks, &terms),
+        legend: legend(&titles),
+        picture: picture("CPU time per request", &stacks, &titles),
         data: table(arms, &terms, &terms, |demand, term| {
             or_absent(demand.titled.get(term), |ns| bare(*ns))
         }),
@@ -100,6 +108,10 @@ fn idle(arms: &[(String, ArmDemand)]) -> Markup {
               rounds with probes at detail sched. Waiting for requests is no fault of a server: it had nothing to do.",
     }
     .render()
+}
+
+fn ns_of(demand: &ArmDemand, term: &str) -> f64 {
+    demand.titled.get(term).copied().unwrap_or(0.0)
 }
 
 /// One arm: the length of each part as a share of the width, with its amount.
@@ -210,5 +222,7 @@ fn part_class(index: usize) -> String {
 
 /// Colours of parts; parts beyond begin again.
 const PART_COLOURS: usize = 10;
+/// Share of the CPU time per request below which a term has no colour of its own.
+const SMALL_TERM: f64 = 0.01;
 /// Share of the CPUs below which a cause of idle time is not shown.
 const SMALL: f64 = 0.0005;

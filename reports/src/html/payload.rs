@@ -9,7 +9,12 @@ use serde::Serialize;
 
 /// The recording as JSON, gzip, base64, written through all three at once: no copy of it is made.
 pub(super) fn compressed(recording: &Recording) -> String {
-    let mut gzip = GzEncoder::new(EncoderStringWriter::new(&STANDARD), Compression::fast());
+    let level = if recording.rounds.len() <= THOROUGH_ROUNDS {
+        Compression::default()
+    } else {
+        Compression::fast()
+    };
+    let mut gzip = GzEncoder::new(EncoderStringWriter::new(&STANDARD), level);
     recording
         .write_json(&mut gzip)
         .expect("memory takes everything");
@@ -25,6 +30,9 @@ pub(super) fn island(value: &impl Serialize) -> String {
         .expect("tables have string keys only")
         .replace('<', "\\u003c")
 }
+
+/// Rounds up to which size matters more than time: 100 pairs of two arms.
+const THOROUGH_ROUNDS: usize = 500;
 
 #[cfg(test)]
 mod tests {

@@ -5,12 +5,12 @@ use recording::{Probes, Recording, Round, RoundRole};
 
 use crate::figures::{counted, micros, percent, rate, rounded, span};
 use crate::metrics::{Metric, is_good};
-use crate::view::{self, or_absent};
+use crate::view::{self, ABSENT, or_absent};
 
 /// The table of rounds.
 pub(super) fn rounds(recording: &Recording) -> Markup {
     let header = [
-        "use", "pair", "arm", "for", "req/s", "CPU µs/req", "p50", "p99", "failed requests", "client busy",
+        "use", "pair", "arm", "role", "req/s", "CPU µs/req", "p50", "p99", "failed requests", "client busy",
         "why not used",
     ];
     let hidden = recording.rounds.len().saturating_sub(ROWS);
@@ -69,7 +69,7 @@ fn row(round: &Round) -> Markup {
                     data-good[is_good(round)];
             }
             td.figure { (round.pair + 1) }
-            th scope="row" { (view::name(&round.arm)) }
+            th scope="row" { @if round.arm.is_empty() { (ABSENT) } @else { (view::name(&round.arm)) } }
             td.text { (purpose(round)) }
             td.figure { (figure(Metric::Throughput, rate)) }
             td.figure { (figure(Metric::ServerCpu, micros)) }

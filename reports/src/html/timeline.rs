@@ -6,7 +6,7 @@ use recording::{Load, Probes, Profile, Recording, Round, RoundRole, Window};
 use super::axis::Axis;
 use super::element::{self, arm_class, portion};
 use super::plot::{Height, path, plot};
-use crate::figures::{counted, per_request, rate};
+use crate::figures::{counted, rate};
 use crate::metrics::is_good;
 use crate::view;
 
@@ -19,9 +19,9 @@ pub(super) fn over_time(recording: &Recording) -> Markup {
         .filter_map(Course::of)
         .collect();
     let shown = &rounds[..rounds.len().min(ROUNDS)];
-    let y = Axis::linear("", (0.0, largest(shown.iter().map(|c| &c.rates))), rate);
+    let y = Axis::linear("", (0.0, largest(shown.iter().map(|c| &c.rates))), short);
     let calls = largest(shown.iter().map(|course| &course.calls));
-    let calls = Axis::linear("", (0.0, calls), |value| per_request(value, false));
+    let calls = Axis::linear("", (0.0, calls), |value| format!("{value}"));
     html! {
         @if shown.is_empty() {
             p { "Not measured: no round has a course of its load." }
@@ -211,12 +211,21 @@ fn largest<'a>(courses: impl Iterator<Item = &'a Vec<(f64, f64)>>) -> f64 {
     values.fold(0.0, f64::max)
 }
 
+/// `50k`: an axis of a small picture has little room.
+fn short(rps: f64) -> String {
+    if rps >= 1000.0 {
+        format!("{}k", rps / 1000.0)
+    } else {
+        format!("{rps}")
+    }
+}
+
 /// The middle of a window, seconds after a start.
 fn middle(window: Window, start_ns: f64) -> f64 {
     (f64::midpoint(window.start_ns as f64, window.end_ns as f64) - start_ns) / 1e9
 }
 
-/// Points of one curve: more than the eye can tell apart in a small picture.
-const POINTS: usize = 120;
+/// Points of one curve: with more of them a picture would show the waits of single milliseconds.
+const POINTS: usize = 60;
 /// Rounds that are drawn: 50 pairs of two arms with and without probes.
 const ROUNDS: usize = 200;

@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use recording::{Attribution, Bar, BarKind, Recording};
 
 use super::element::{self, micros, portion};
-use crate::figures::{micros as bare, percent};
+use crate::figures::{counted, micros as bare, percent};
 use crate::view::judgement::hidden_by_loss;
 use crate::view::{self, Table, or_absent, why};
 
@@ -22,7 +22,6 @@ pub(super) fn why(recording: &Recording) -> Markup {
         @for attribution in &recording.attributions { (waterfall(attribution)) }
         (element::lines(&why::predictions(recording)))
         @if !recording.findings.is_empty() {
-            h3 { "Findings" }
             (element::table("Findings", &why::finding_table(recording)))
         }
     }
@@ -31,6 +30,12 @@ pub(super) fn why(recording: &Recording) -> Markup {
 fn waterfall(attribution: &Attribution) -> Markup {
     let bars = ordered(attribution);
     let scale = Scale::of(attribution, &bars);
+    let steps = steps(attribution.a_ns, &bars);
+    let longest = bars.iter().filter_map(|bar| bar.delta_ns).fold(0.0, |most: f64, ns| most.max(ns.abs()));
+    let is_last = |step: &Step<'_>| step.bar.kind == BarKind::Unexplained;
+    let is_large = |step: &Step<'_>| step.delta_ns().abs() >= SMALL * longest;
+    let (last, steps): (Vec<Step<'_>>, Vec<Step<'_>>) = steps.into_iter().partition(is_last);
+    let (large, small): (Vec<Step<'_>>, Vec<Step<'_>>) = steps.into_iter().partition(is_large);
     let heading = why::heading(attribution);
     let counted: Vec<&Bar> = attribution
         .bars
@@ -46,9 +51,9 @@ fn waterfall(attribution: &Attribution) -> Markup {
         }
         div.waterfall {
             (end(&attribution.a, attribution.a_ns, &scale))
-            @for (bar, from_ns) in steps(attribution.a_ns, &bars) {
-                (row(bar, from_ns, &scale, attribution))
-            }
+            @for step in &large { (row(step, &scale, attribution)) }
+            @if !small.is_empty() { (others(&small, &scale, attribution)) }
+            @for step in &last { (row(step, &scale, attribution)) }
             (end(&attribution.b, attribution.b_ns, &scale))
         }
         @if !counted.is_empty() {
@@ -61,14 +66,26 @@ fn waterfall(attribution: &Attribution) -> Markup {
     }
 }
 
-/// Bars with where they begin: each at the end of the one before.
-fn steps<'a>(start_ns: f64, bars: &[&'a Bar]) -> Vec<(&'a Bar, f64)> {
-    let from = bars.iter().scan(start_ns, |at, bar| {
-        let from = *at;
+/// A bar with where it begins.
+struct Step<'a> {
+    bar: &'a Bar,
+    from_ns: f64,
+}
+
+impl Step<'_> {
+    fn delta_ns(&self) -> f64 {
+        self.bar.delta_ns.unwrap_or(0.0)
+    }
+}
+
+/// Each bar begins at the end of the one before.
+fn steps<'a>(start_ns: f64, bars: &[&'a Bar]) -> Vec<Step<'a>> {
+    let steps = bars.iter().scan(start_ns, |at, bar| {
+        let from_ns = *at;
         *at += bar.delta_ns.unwrap_or(0.0);
-        Some((*bar, from))
+        Some(Step { bar, from_ns })
     });
-    from.collect()
+    steps.collect()
 }
 
 /// Bars with a length, largest first, the unexplained last.
@@ -91,7 +108,7 @@ struct Scale {
 impl Scale {
     fn of(attribution: &Attribution, bars: &[&Bar]) -> Self {
         let (mut low_ns, mut high_ns) = (0.0_f64, attribution.a_ns.max(attribution.b_ns));
-        for (bar, from_ns) in steps(attribution.a_ns, bars) {
+        for Step { bar, from_ns } in steps(attribution.a_ns, bars) {
             let ends = bar.interval_ns.into_iter().flat_map(|(low, high)| [low, high]);
             for end in ends.chain(bar.delta_ns) {
                 low_ns = low_ns.min(from_ns + end);
@@ -127,36 +144,59 @@ fn end(arm: &str, ns: f64, scale: &Scale) -> Markup {
     }
 }
 
-fn row(bar: &Bar, from_ns: f64, scale: &Scale, attribution: &Attribution) -> Markup {
-    let delta_ns = bar.delta_ns.unwrap_or(0.0);
-    let mut class = String::from(if delta_ns < 0.0 { "less" } else { "more" });
-    if bar.distinguishable == Some(false) {
-        class.push_str(" faint");
-    }
-    let to_ns = from_ns + delta_ns;
+fn row(step: &Step<'_>, scale: &Scale, attribution: &Attribution) -> Markup {
+    let bar = step.bar;
+    let delta_ns = step.delta_ns();
+    let faint = bar.distinguishable == Some(false);
     html! {
         details.evidence {
             summary.step {
                 span.cause { (view::sentence(&bar.title)) }
                 svg.strip aria-hidden="true" {
-                    line.level x1=(scale.at(from_ns)) x2=(scale.at(from_ns)) y1="0" y2="50%" {}
-                    line.level x1=(scale.at(to_ns)) x2=(scale.at(to_ns)) y1="50%" y2="100%" {}
-                    rect class=(class) x=(scale.at(from_ns.min(to_ns))) width=(scale.width(delta_ns))
-                        y="15%" height="70%" {}
+                    (drawn(step.from_ns, delta_ns, faint, scale))
                     @if let Some((low, high)) = bar.interval_ns {
-                        line.whisker x1=(scale.at(from_ns + low)) x2=(scale.at(from_ns + high))
+                        line.whisker x1=(scale.at(step.from_ns + low)) x2=(scale.at(step.from_ns + high))
                             y1="50%" y2="50%" {}
                         @for end in [low, high] {
-                            line.whisker x1=(scale.at(from_ns + end)) x2=(scale.at(from_ns + end))
+                            line.whisker x1=(scale.at(step.from_ns + end)) x2=(scale.at(step.from_ns + end))
                                 y1="35%" y2="65%" {}
                         }
                     }
                 }
                 span.amount { (why::signed(delta_ns)) " µs" }
-                span.share { (or_absent(bar.log_share, why::points)) }
+                span.share { (bar.log_share.map_or_else(String::new, why::points)) }
             }
             (evidence(bar, attribution))
         }
+    }
+}
+
+/// Small causes as one step, which opens to all of them.
+fn others(steps: &[Step<'_>], scale: &Scale, attribution: &Attribution) -> Markup {
+    let delta_ns = steps.iter().map(Step::delta_ns).sum();
+    let from_ns = steps.first().map_or(0.0, |step| step.from_ns);
+    html! {
+        details {
+            summary.step.sum {
+                span.cause { (counted(steps.len(), "smaller cause")) }
+                svg.strip aria-hidden="true" { (drawn(from_ns, delta_ns, false, scale)) }
+                span.amount { (why::signed(delta_ns)) " µs" }
+                span.share {}
+            }
+            @for step in steps { (row(step, scale, attribution)) }
+        }
+    }
+}
+
+/// A bar between the lines that lead to it and on from it.
+fn drawn(from_ns: f64, delta_ns: f64, faint: bool, scale: &Scale) -> Markup {
+    let to_ns = from_ns + delta_ns;
+    let class = if delta_ns < 0.0 { "less" } else { "more" };
+    html! {
+        line.level x1=(scale.at(from_ns)) x2=(scale.at(from_ns)) y1="0" y2="50%" {}
+        line.level x1=(scale.at(to_ns)) x2=(scale.at(to_ns)) y1="50%" y2="100%" {}
+        rect class={ (class) @if faint { " faint" } } x=(scale.at(from_ns.min(to_ns))) width=(scale.width(delta_ns))
+            y="15%" height="70%" {}
     }
 }
 
@@ -221,3 +261,6 @@ fn evidence(bar: &Bar, attribution: &Attribution) -> Markup {
         }
     }
 }
+
+/// Share of the longest bar below which one is put together with others.
+const SMALL: f64 = 0.02;
