@@ -33,10 +33,15 @@ fn demand(arms: &[(String, ArmDemand)]) -> Markup {
         .map(|(_, demand)| demand.titled.values().filter(|ns| **ns > 0.0).sum::<f64>())
         .fold(0.0, f64::max);
     let size = |term: &str| -> f64 {
-        let values = arms.iter().filter_map(|(_, demand)| demand.titled.get(term));
+        let values = arms
+            .iter()
+            .filter_map(|(_, demand)| demand.titled.get(term));
         values.fold(0.0, |most: f64, ns| most.max(*ns))
     };
-    let large = terms.iter().take_while(|term| size(term) >= SMALL_TERM * longest).count();
+    let large = terms
+        .iter()
+        .take_while(|term| size(term) >= SMALL_TERM * longest)
+        .count();
     let (own, others) = terms.split_at(large.min(PART_COLOURS - 1));
     let scale = Axis::linear("", (0.0, longest / 1e3), |us| format!("{us} µs"));
     let stacks: Vec<Stack<'_>> = arms

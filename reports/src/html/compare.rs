@@ -6,7 +6,7 @@ use recording::Recording;
 use super::page::{Page, Section};
 use super::{
     breakdown, calls, configuration, controls, latency, method, payload, rounds, scatter, timeline,
-    verdict, waterfall, wakes,
+    verdict, wakes, waterfall,
 };
 use crate::join::join;
 use crate::layout::Footer;
@@ -28,7 +28,11 @@ pub fn compare(recording: &Recording, end: &Footer) -> String {
         section("why", "Why", waterfall::why(recording)),
         section("time", "Over time", timeline::over_time(recording)),
         section("latency", "Latency", latency::latency(recording)),
-        section("calls", "Calls per request", calls::calls(recording, &figures)),
+        section(
+            "calls",
+            "Calls per request",
+            calls::calls(recording, &figures),
+        ),
         section("cpu", "CPU and idle time", breakdown::breakdown(recording)),
         section("wakes", "Event loops", wakes::wakes(recording, &figures)),
         section("rounds", "Rounds", controlled),
@@ -37,7 +41,11 @@ pub fn compare(recording: &Recording, end: &Footer) -> String {
             "Configurations",
             configuration::configuration(recording),
         ),
-        section("method", "Method and limits", method::method(recording, &figures)),
+        section(
+            "method",
+            "Method and limits",
+            method::method(recording, &figures),
+        ),
         section("raw", "Raw data", rounds::raw(recording)),
     ];
     Page {

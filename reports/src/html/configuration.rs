@@ -56,7 +56,10 @@ fn programs(recording: &Recording) -> Table {
         Some(word.to_owned())
     };
     let rows = [
-        ("as asked for", each(recording, |arm| Some(arm.spec.clone()))),
+        (
+            "as asked for",
+            each(recording, |arm| Some(arm.spec.clone())),
+        ),
         ("kind", each(recording, kind)),
         ("version", each(recording, |arm| arm.version.clone())),
         ("sha256", each(recording, |arm| arm.binary_sha256.clone())),
@@ -97,13 +100,28 @@ fn answers(recording: &Recording) -> Table {
                 statuses.join(" ")
             }),
         ),
-        ("body, bytes".to_owned(), seen(|shape| shape.body_bytes.to_string())),
-        ("body, sha256".to_owned(), seen(|shape| shape.body_sha256.clone())),
-        ("head, bytes".to_owned(), seen(|shape| shape.head_bytes.to_string())),
-        ("body ends by".to_owned(), seen(|shape| shape.framing.clone())),
+        (
+            "body, bytes".to_owned(),
+            seen(|shape| shape.body_bytes.to_string()),
+        ),
+        (
+            "body, sha256".to_owned(),
+            seen(|shape| shape.body_sha256.clone()),
+        ),
+        (
+            "head, bytes".to_owned(),
+            seen(|shape| shape.head_bytes.to_string()),
+        ),
+        (
+            "body ends by".to_owned(),
+            seen(|shape| shape.framing.clone()),
+        ),
     ];
     let mut names: Vec<String> = Vec::new();
-    let shapes = recording.arms.iter().filter_map(|arm| arm.response.as_ref());
+    let shapes = recording
+        .arms
+        .iter()
+        .filter_map(|arm| arm.response.as_ref());
     for (name, _) in shapes.flat_map(|shape| &shape.headers) {
         if !names.iter().any(|known| known.eq_ignore_ascii_case(name)) {
             names.push(name.clone());
@@ -133,7 +151,9 @@ fn machine(recording: &Recording) -> Table {
         ("CPU model", text(host.cpu_model.as_ref())),
         (
             "memory",
-            or_absent(host.memory_bytes, |bytes| crate::figures::bytes(bytes as f64)),
+            or_absent(host.memory_bytes, |bytes| {
+                crate::figures::bytes(bytes as f64)
+            }),
         ),
         ("clock source", text(host.clocksource.as_ref())),
         ("frequency governor", text(host.governor.as_ref())),

@@ -82,7 +82,9 @@ pub(super) fn controls(recording: &Recording) -> Option<Controls> {
         })
         .collect();
     let throughput = Metric::Throughput;
-    let own = by_pair(recording, throughput, |r| is_main(r, &first.name, Probes::Off));
+    let own = by_pair(recording, throughput, |r| {
+        is_main(r, &first.name, Probes::Off)
+    });
     let copy = by_pair(recording, throughput, |r| {
         r.arm == first.name && r.role == RoundRole::Aa
     });
@@ -120,9 +122,7 @@ fn metrics(recording: &Recording, a: &str, b: &str) -> Vec<Compared> {
     let compared = |metric: Metric, rate_rps: Option<f64>| {
         let belongs = |round: &Round, arm: &str| match rate_rps {
             None => is_main(round, arm, Probes::Off),
-            Some(rate_rps) => {
-                round.arm == arm && round.role == RoundRole::EqualRate { rate_rps }
-            }
+            Some(rate_rps) => round.arm == arm && round.role == RoundRole::EqualRate { rate_rps },
         };
         let left = by_pair(recording, metric, |round| belongs(round, a));
         let right = by_pair(recording, metric, |round| belongs(round, b));

@@ -28,11 +28,12 @@ pub(super) fn table(caption: &str, table: &Table) -> Markup {
         let text = column == 0 || table.left.contains(&column);
         if text { "text" } else { "figure" }
     };
+    let wordy = table.left.len() > 1;
     html! {
         @if !table.rows.is_empty() {
             // A region that can be scrolled has to be reachable with the keyboard.
             div.scroll tabindex="0" role="region" aria-label=(caption) {
-                table {
+                table.wordy[wordy] {
                     caption { (caption) }
                     thead {
                         tr {
@@ -76,7 +77,7 @@ pub(super) struct Chart<'a> {
 impl Chart<'_> {
     pub(super) fn render(&self) -> Markup {
         html! {
-            figure.chart {
+            figure.chart aria-label=(self.title) {
                 figcaption { (self.title) }
                 (self.legend)
                 (self.picture)
@@ -110,7 +111,11 @@ pub(super) fn legend(arms: &[(usize, &str)]) -> Markup {
 
 /// The colours of all arms of a recording.
 pub(super) fn arms_legend(recording: &Recording) -> Markup {
-    let names: Vec<String> = recording.arms.iter().map(|arm| view::name(&arm.name)).collect();
+    let names: Vec<String> = recording
+        .arms
+        .iter()
+        .map(|arm| view::name(&arm.name))
+        .collect();
     let arms: Vec<(usize, &str)> = names.iter().map(String::as_str).enumerate().collect();
     legend(&arms)
 }

@@ -93,12 +93,15 @@ impl Curve {
         }
         let points = quantiles(&all);
         let each: Vec<Vec<(f64, f64)>> = rounds.iter().map(quantiles).collect();
-        let envelope = if each.len() > 1 { envelope(&each) } else { Vec::new() };
+        let envelope = if each.len() > 1 {
+            envelope(&each)
+        } else {
+            Vec::new()
+        };
         let reached = points.last()?.0;
         let marked = PERCENTILES.iter().filter(|(nines, _)| *nines <= reached);
-        let marked_ns = marked.map(|(nines, _)| {
-            all.value_at_quantile(1.0 - 10.0_f64.powf(-nines)) as f64
-        });
+        let marked_ns =
+            marked.map(|(nines, _)| all.value_at_quantile(1.0 - 10.0_f64.powf(-nines)) as f64);
         Some(Self {
             arm,
             index,
@@ -127,7 +130,9 @@ fn quantiles(histogram: &Histogram<u64>) -> Vec<(f64, f64)> {
     let mut points = Vec::new();
     for value in histogram.iter_recorded() {
         seen += value.count_at_value() as f64;
-        while let Some(nines) = wanted.next_if(|nines| seen >= total * (1.0 - 10.0_f64.powf(-nines))) {
+        while let Some(nines) =
+            wanted.next_if(|nines| seen >= total * (1.0 - 10.0_f64.powf(-nines)))
+        {
             points.push((nines, value.value_iterated_to() as f64));
         }
     }
@@ -170,13 +175,21 @@ fn picture(title: &str, curves: &[Curve]) -> Markup {
             .chain(bands.flat_map(|(_, low, high)| [*low, *high]))
     };
     let low = values().fold(f64::INFINITY, f64::min);
-    let y = Axis::doubling("latency, doubling", (low, values().fold(0.0, f64::max)), 1e6, span);
+    let y = Axis::doubling(
+        "latency, doubling",
+        (low, values().fold(0.0, f64::max)),
+        1e6,
+        span,
+    );
     let last = curves.iter().filter_map(|curve| curve.points.last());
     let nines = last.map(|(nines, _)| *nines).fold(1.0, f64::max);
-    let labels = PERCENTILES.iter().filter(|(at, _)| *at <= nines);
+    // The first one is too near to the second for a label.
+    let labels = PERCENTILES.iter().skip(1).filter(|(at, _)| *at <= nines);
     let x = Axis::places(
         "percentile: each step is a tenth of the requests of the one before",
-        labels.map(|(at, label)| (*at, (*label).to_owned())).collect(),
+        labels
+            .map(|(at, label)| (*at, (*label).to_owned()))
+            .collect(),
         nines,
     );
     let axes = (&x, &y);

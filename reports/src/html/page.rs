@@ -6,7 +6,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
-use recording::Recording;
+use recording::{NotMeasured, Recording};
 use sha2::{Digest as _, Sha256};
 
 use super::payload;
@@ -41,6 +41,8 @@ impl Page<'_> {
     /// The whole document.
     pub(super) fn render(&self) -> String {
         let title = crate::clean::clean_to(&self.title, TITLE_CHARACTERS);
+        let packed = self.recording.map(payload::packed);
+        let left_out = packed.as_ref().and_then(|packed| packed.left_out.as_ref());
         let document = html! {
             (DOCTYPE)
             html lang="en" {
@@ -66,10 +68,10 @@ impl Page<'_> {
                     main #main {
                         @for section in &self.sections { (section.render()) }
                     }
-                    (self.end())
-                    @if let Some(recording) = self.recording {
+                    (self.end(left_out))
+                    @if let (Some(recording), Some(packed)) = (self.recording, &packed) {
                         script #recording type="text/plain" data-name=(file_name(recording)) {
-                            (PreEscaped(payload::compressed(recording)))
+                            (PreEscaped(&packed.text))
                         }
                     }
                     @if let Some(controls) = &self.controls {
@@ -95,7 +97,7 @@ impl Page<'_> {
         }
     }
 
-    fn end(&self) -> Markup {
+    fn end(&self, left_out: Option<&NotMeasured>) -> Markup {
         html! {
             footer {
                 @if let Some(command) = &self.footer.reproduce {
@@ -108,6 +110,10 @@ impl Page<'_> {
                         (date(recording.created_unix_ns)) ", schema "
                         (view::name(&recording.schema)) ". This page makes no request; the recording \
                         is inside it."
+                    }
+                    @if let Some(left_out) = left_out {
+                        p { "Not in that copy: " (left_out.what) " (" (left_out.why) "; "
+                            (left_out.remedy.as_deref().unwrap_or_default()) ")." }
                     }
                 }
             }

@@ -40,7 +40,9 @@ pub(super) fn plot(
                 @for (value, label) in &x.ticks {
                     @let at = portion(x.at(*value));
                     line.grid x1=(at) x2=(at) y1="0" y2="100%" {}
-                    text.tick x=(at) y="100%" dy="1.4em" text-anchor="middle" { (label) }
+                    // At the right end a label would stand out of the page.
+                    @let anchor = if x.at(*value) > 0.97 { "end" } else { "middle" };
+                    text.tick x=(at) y="100%" dy="1.4em" text-anchor=(anchor) { (label) }
                 }
                 svg viewBox={ "0 0 " (SIDE) " " (SIDE) } preserveAspectRatio="none" { (curves) }
                 (marks)

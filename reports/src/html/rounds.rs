@@ -10,7 +10,16 @@ use crate::view::{self, ABSENT, or_absent};
 /// The table of rounds.
 pub(super) fn rounds(recording: &Recording) -> Markup {
     let header = [
-        "use", "pair", "arm", "role", "req/s", "CPU µs/req", "p50", "p99", "failed requests", "client busy",
+        "use",
+        "pair",
+        "arm",
+        "role",
+        "req/s",
+        "CPU µs/req",
+        "p50",
+        "p99",
+        "failed requests",
+        "client busy",
         "why not used",
     ];
     let hidden = recording.rounds.len().saturating_sub(ROWS);
@@ -36,7 +45,7 @@ pub(super) fn rounds(recording: &Recording) -> Markup {
 pub(super) fn raw(recording: &Recording) -> Markup {
     html! {
         p {
-            "The recording itself, all that was measured, is inside this page: "
+            "The recording itself, all that was measured, is inside this page (see its end for what a large one leaves out): "
             (counted(recording.rounds.len(), "round")) ", schema " (view::name(&recording.schema))
             ". Every figure above is computed from it, and "
             code { "whyfast report" } " computes it again."
@@ -91,9 +100,7 @@ fn purpose(round: &Round) -> String {
         RoundRole::Main => "main".to_owned(),
         RoundRole::Aa => "A/A control".to_owned(),
         RoundRole::EqualRate { rate_rps } => format!("{} req/s", rounded(rate_rps)),
-        RoundRole::MoreConnections { connections } => {
-            counted(connections as usize, "connection")
-        }
+        RoundRole::MoreConnections { connections } => counted(connections as usize, "connection"),
         RoundRole::NullServer => "client alone".to_owned(),
     };
     format!("{role}{probes}")

@@ -55,7 +55,11 @@ fn points(recording: &Recording) -> Vec<Point<'_>> {
 
 /// One place per pair.
 fn pairs_axis(points: &[Point<'_>]) -> Axis {
-    let last = points.iter().map(|point| point.round.pair).max().unwrap_or(0);
+    let last = points
+        .iter()
+        .map(|point| point.round.pair)
+        .max()
+        .unwrap_or(0);
     let step = last / PAIR_LABELS + 1;
     let labels = (0..=last).filter(|pair| pair % step == 0);
     Axis::places(
@@ -75,7 +79,11 @@ fn throughput(recording: &Recording, points: &[Point<'_>]) -> Markup {
     let x = pairs_axis(points);
     let speeds = || points.iter().map(|point| point.rps);
     let low = speeds().fold(f64::INFINITY, f64::min);
-    let y = Axis::linear("requests per second", (low, speeds().fold(0.0, f64::max)), rate);
+    let y = Axis::linear(
+        "requests per second",
+        (low, speeds().fold(0.0, f64::max)),
+        rate,
+    );
     let axes = (&x, &y);
     let marks = html! {
         @for point in points {
@@ -111,7 +119,9 @@ fn throughput(recording: &Recording, points: &[Point<'_>]) -> Markup {
 
 fn ratios(recording: &Recording, points: &[Point<'_>], a: &str, b: &str) -> Markup {
     let good = |arm: &str, pair: u32| {
-        let mut own = points.iter().filter(|p| !p.copy && p.round.arm == arm && is_good(p.round));
+        let mut own = points
+            .iter()
+            .filter(|p| !p.copy && p.round.arm == arm && is_good(p.round));
         own.find(|point| point.round.pair == pair)
     };
     let of_pairs: Vec<(u32, [u32; 2], f64)> = points
@@ -175,13 +185,17 @@ fn ratio_plot(
     let bounds = |row: Option<&Comparison>| row.and_then(|row| row.interval);
     let within = (1.0 / (1.0 + margin), 1.0 + margin);
     let covered = || {
-        let intervals = [bounds(judged), bounds(control), Some(within)].into_iter().flatten();
+        let intervals = [bounds(judged), bounds(control), Some(within)]
+            .into_iter()
+            .flatten();
         let ends = intervals.flat_map(|(low, high)| [low, high]);
         ends.chain(pairs.iter().map(|(.., ratio)| *ratio))
     };
     let x = pairs_axis(points);
     let low = covered().fold(f64::INFINITY, f64::min);
-    let y = Axis::linear("ratio", (low, covered().fold(0.0, f64::max)), |v| format!("{v:.2}"));
+    let y = Axis::linear("ratio", (low, covered().fold(0.0, f64::max)), |v| {
+        format!("{v:.2}")
+    });
     let band = |class: &str, (low, high): (f64, f64)| {
         let top = 1.0 - y.at(high);
         html! {

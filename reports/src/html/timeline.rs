@@ -97,7 +97,11 @@ impl<'a> Course<'a> {
             Probes::On => "probed",
             Probes::Off => "not probed",
         };
-        let not_used = if is_good(self.round) { "" } else { ", not used" };
+        let not_used = if is_good(self.round) {
+            ""
+        } else {
+            ", not used"
+        };
         format!(
             "pair {}, {}, {probes}{not_used}",
             self.round.pair + 1,
@@ -130,7 +134,7 @@ impl<'a> Course<'a> {
         let mean = self.load.ledger.ok as f64 / self.load.window.seconds();
         let label = format!("{}: {} requests per second", self.title(), rate(mean));
         html! {
-            figure.multiple data-round=(self.round.order) {
+            figure.multiple data-round=(self.round.order) aria-label=(self.title()) {
                 figcaption { (self.title()) " " span.small { (rate(mean)) " req/s" } }
                 (plot(&label, Height::Small, (&x, y), &curves, &marks))
             }
@@ -164,7 +168,12 @@ fn rates(load: &Load) -> Vec<(f64, f64)> {
     if timeline.completed.is_empty() || timeline.bin_ns == 0 {
         let slices = load.slices.iter().filter(|s| s.window.length_ns() > 0);
         return slices
-            .map(|slice| (middle(slice.window, start_ns), slice.ok as f64 / slice.window.seconds()))
+            .map(|slice| {
+                (
+                    middle(slice.window, start_ns),
+                    slice.ok as f64 / slice.window.seconds(),
+                )
+            })
             .collect();
     }
     let together = timeline.completed.len().div_ceil(POINTS).max(1);
@@ -196,7 +205,10 @@ fn calls(profile: &Profile, load: &Load) -> Vec<(f64, f64)> {
             let counts = slices.iter().flat_map(|slice| &slice.calls);
             let calls: u64 = counts.map(|call| call.count).sum();
             (requests >= 1.0).then(|| {
-                (middle(window, load.window.start_ns as f64), calls as f64 / requests)
+                (
+                    middle(window, load.window.start_ns as f64),
+                    calls as f64 / requests,
+                )
             })
         })
         .collect()

@@ -175,7 +175,9 @@ fn data(loops: &[Loop<'_>], buckets: usize) -> Table {
     rows.push(row("mean events per wake".to_owned(), &|own| {
         or_absent(own.mean, rate)
     }));
-    rows.push(row("returns without an event".to_owned(), &|own| grouped(own.empty)));
+    rows.push(row("returns without an event".to_owned(), &|own| {
+        grouped(own.empty)
+    }));
     Table {
         header,
         rows,

@@ -31,7 +31,10 @@ fn waterfall(attribution: &Attribution) -> Markup {
     let bars = ordered(attribution);
     let scale = Scale::of(attribution, &bars);
     let steps = steps(attribution.a_ns, &bars);
-    let longest = bars.iter().filter_map(|bar| bar.delta_ns).fold(0.0, |most: f64, ns| most.max(ns.abs()));
+    let longest = bars
+        .iter()
+        .filter_map(|bar| bar.delta_ns)
+        .fold(0.0, |most: f64, ns| most.max(ns.abs()));
     let is_last = |step: &Step<'_>| step.bar.kind == BarKind::Unexplained;
     let is_large = |step: &Step<'_>| step.delta_ns().abs() >= SMALL * longest;
     let (last, steps): (Vec<Step<'_>>, Vec<Step<'_>>) = steps.into_iter().partition(is_last);
@@ -109,7 +112,10 @@ impl Scale {
     fn of(attribution: &Attribution, bars: &[&Bar]) -> Self {
         let (mut low_ns, mut high_ns) = (0.0_f64, attribution.a_ns.max(attribution.b_ns));
         for Step { bar, from_ns } in steps(attribution.a_ns, bars) {
-            let ends = bar.interval_ns.into_iter().flat_map(|(low, high)| [low, high]);
+            let ends = bar
+                .interval_ns
+                .into_iter()
+                .flat_map(|(low, high)| [low, high]);
             for end in ends.chain(bar.delta_ns) {
                 low_ns = low_ns.min(from_ns + end);
                 high_ns = high_ns.max(from_ns + end);
@@ -117,7 +123,11 @@ impl Scale {
         }
         Self {
             low_ns,
-            high_ns: if high_ns > low_ns { high_ns } else { low_ns + 1.0 },
+            high_ns: if high_ns > low_ns {
+                high_ns
+            } else {
+                low_ns + 1.0
+            },
         }
     }
 
@@ -213,8 +223,18 @@ fn evidence(bar: &Bar, attribution: &Attribution) -> Markup {
         _ => "number",
     };
     let rows = [
-        (timed, found.n_a.or(found.n_b), number(found.n_a), number(found.n_b)),
-        ("µs of one", found.t_a_ns.or(found.t_b_ns), us(found.t_a_ns), us(found.t_b_ns)),
+        (
+            timed,
+            found.n_a.or(found.n_b),
+            number(found.n_a),
+            number(found.n_b),
+        ),
+        (
+            "µs of one",
+            found.t_a_ns.or(found.t_b_ns),
+            us(found.t_a_ns),
+            us(found.t_b_ns),
+        ),
         (
             "CPU µs per request",
             found.demand_a_ns.or(found.demand_b_ns),

@@ -30,7 +30,11 @@ impl Browser {
         let mut command = Command::new("sh");
         // The browser reads from descriptor 3 and writes to 4.
         command
-            .args(["-c", "exec \"$@\" 3<&0 4>&1 </dev/null >/dev/null 2>&1", "sh"])
+            .args([
+                "-c",
+                "exec \"$@\" 3<&0 4>&1 </dev/null >/dev/null 2>&1",
+                "sh",
+            ])
             .arg(program)
             .args(FLAGS)
             .arg(format!("--user-data-dir={}", folder.path().display()))
@@ -101,7 +105,9 @@ impl Browser {
         if let Some(session) = &self.session {
             message["sessionId"] = json!(session);
         }
-        self.input.write_all(message.to_string().as_bytes()).unwrap();
+        self.input
+            .write_all(message.to_string().as_bytes())
+            .unwrap();
         self.input.write_all(&[0]).unwrap();
         loop {
             let answer = self.next();
@@ -129,7 +135,10 @@ impl Browser {
             "expression": expression, "awaitPromise": true, "returnByValue": true, "userGesture": true,
         });
         let result = self.call("Runtime.evaluate", params);
-        assert!(result["exceptionDetails"].is_null(), "{expression}: {result}");
+        assert!(
+            result["exceptionDetails"].is_null(),
+            "{expression}: {result}"
+        );
         result["result"]["value"].clone()
     }
 
@@ -148,7 +157,12 @@ impl Browser {
 impl Drop for Browser {
     fn drop(&mut self) {
         let group = Pid::from_child(&self.child);
-        drop(kill_process_group(group, Signal::KILL));
+        // It may have ended by itself.
+        let ended = kill_process_group(group, Signal::KILL);
+        debug_assert!(
+            matches!(ended, Ok(()) | Err(rustix::io::Errno::SRCH)),
+            "{ended:?}"
+        );
         drop(self.child.wait());
     }
 }

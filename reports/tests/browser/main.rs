@@ -28,7 +28,8 @@ fn pages_are_quiet_and_named() {
             browser.open(&page);
             assert_eq!(complaints(&browser), Vec::<String>::new());
             assert_eq!(requests(&browser), Vec::<String>::new());
-            let beyond = "document.documentElement.scrollWidth - document.documentElement.clientWidth";
+            let beyond =
+                "document.documentElement.scrollWidth - document.documentElement.clientWidth";
             assert_eq!(browser.value(beyond), json!(0), "{scheme} {width}");
             assert_eq!(unnamed(&mut browser), Vec::<String>::new());
         }
@@ -42,8 +43,16 @@ fn the_page_computes_what_the_program_does() {
         return;
     };
     browser.open(&page(&real()));
-    assert_eq!(browser.value("document.getElementById('recomputed').hidden"), json!(true));
-    let cases: [(&[u32], f64); 4] = [(&[2], 0.02), (&[0, 3], 0.02), (&[1], 0.6), (&[0, 1, 2], 0.001)];
+    assert_eq!(
+        browser.value("document.getElementById('recomputed').hidden"),
+        json!(true)
+    );
+    let cases: [(&[u32], f64); 4] = [
+        (&[2], 0.02),
+        (&[0, 3], 0.02),
+        (&[1], 0.6),
+        (&[0, 1, 2], 0.001),
+    ];
     for (pairs, margin) in cases {
         let mut recording = Recording::parse(REAL.as_bytes()).unwrap();
         recording.scenario.as_mut().unwrap().margin = margin;
@@ -59,7 +68,11 @@ fn the_page_computes_what_the_program_does() {
         set(&mut browser, &orders, margin);
         let shown = browser.value("document.getElementById('recomputed').dataset.word");
         let verdict = recording.verdict.as_ref().unwrap();
-        assert_eq!(shown, serde_json::to_value(verdict.word).unwrap(), "{pairs:?}");
+        assert_eq!(
+            shown,
+            serde_json::to_value(verdict.word).unwrap(),
+            "{pairs:?}"
+        );
         for row in recording.comparisons.iter().filter(|row| row.a != row.b) {
             let figures = computed(&mut browser, &row.metric);
             close(&figures["ratio"], row.ratio);
@@ -70,11 +83,18 @@ fn the_page_computes_what_the_program_does() {
         }
         let text = browser.value("document.getElementById('recomputed-text').textContent");
         let told = text.as_str().unwrap();
-        assert!(told.contains(&interval_in(&verdict.text)), "{told} | {}", verdict.text);
+        assert!(
+            told.contains(&interval_in(&verdict.text)),
+            "{told} | {}",
+            verdict.text
+        );
     }
     browser.value("document.getElementById('reset').click()");
     browser.value("new Promise((done) => setTimeout(done))");
-    assert_eq!(browser.value("document.getElementById('recomputed').hidden"), json!(true));
+    assert_eq!(
+        browser.value("document.getElementById('recomputed').hidden"),
+        json!(true)
+    );
     assert_eq!(complaints(&browser), Vec::<String>::new());
 }
 
@@ -85,7 +105,8 @@ fn charts_can_be_asked() {
         return;
     };
     browser.open(&page(&real()));
-    let shown = "[...document.querySelectorAll('.multiple')].filter((figure) => !figure.hidden).length";
+    let shown =
+        "[...document.querySelectorAll('.multiple')].filter((figure) => !figure.hidden).length";
     let all = browser.value(shown).as_u64().unwrap();
     assert!(all > 1, "{all}");
     browser.value(
@@ -100,7 +121,11 @@ fn charts_can_be_asked() {
         let key = json!({"type": kind, "key": "Enter", "code": "Enter", "text": "\r", "windowsVirtualKeyCode": 13});
         browser.call("Input.dispatchKeyEvent", key);
     }
-    assert_eq!(browser.value(visible), json!(true), "opens with the keyboard");
+    assert_eq!(
+        browser.value(visible),
+        json!(true),
+        "opens with the keyboard"
+    );
 }
 
 /// What is saved from the page is the recording.
@@ -125,7 +150,9 @@ fn the_recording_can_be_saved() {
     }
     let saved = std::fs::read_dir(&folder).unwrap().find_map(|entry| {
         let path = entry.unwrap().path();
-        let json = path.extension().is_some_and(|extension| extension == "json");
+        let json = path
+            .extension()
+            .is_some_and(|extension| extension == "json");
         json.then(|| std::fs::read(path).unwrap())
     });
     assert!(Recording::parse(&saved.unwrap()).unwrap() == recording);
@@ -138,17 +165,21 @@ fn pages_work_without_scripts() {
         return;
     };
     let recording = real();
-    browser.call("Emulation.setScriptExecutionDisabled", json!({"value": true}));
+    browser.call(
+        "Emulation.setScriptExecutionDisabled",
+        json!({"value": true}),
+    );
     browser.open(&page(&recording));
     assert_eq!(complaints(&browser), Vec::<String>::new());
-    let text = browser.value("document.body.innerText");
+    let text = browser.value("document.querySelector('main').textContent");
     let text = text.as_str().unwrap();
     let verdict = &recording.verdict.as_ref().unwrap().text;
     assert!(text.contains(&interval_in(verdict)), "{text}");
     for gate in &recording.gates {
         assert!(text.contains(&gate.id), "{} is missing", gate.id);
     }
-    let hidden = "[...document.querySelectorAll('.multiple')].filter((figure) => figure.hidden).length";
+    let hidden =
+        "[...document.querySelectorAll('.multiple')].filter((figure) => figure.hidden).length";
     assert_eq!(browser.value(hidden), json!(0));
 }
 
@@ -188,13 +219,18 @@ fn hostile_text_does_nothing() {
     assert_eq!(browser.value("typeof window.ran"), json!("undefined"));
     assert_eq!(requests(&browser), Vec::<String>::new());
     assert_eq!(complaints(&browser), Vec::<String>::new());
-    for kind in ["SCRIPT", "STYLE", "LINK", "IMG", "IFRAME", "BASE", "META", "A", "FORM"] {
+    for kind in [
+        "SCRIPT", "STYLE", "LINK", "IMG", "IFRAME", "BASE", "META", "A", "FORM",
+    ] {
         assert_eq!(hostile[kind], plain[kind], "{kind}");
     }
     // And when the script puts it into the page.
     set(&mut browser, &[recording.rounds[0].order], 0.05);
     assert_eq!(browser.value("typeof window.ran"), json!("undefined"));
-    assert_eq!(browser.value("document.querySelectorAll('#recomputed img, #recomputed script').length"), json!(0));
+    assert_eq!(
+        browser.value("document.querySelectorAll('#recomputed img, #recomputed script').length"),
+        json!(0)
+    );
 }
 
 fn browser(test: &str) -> Option<Browser> {
@@ -203,10 +239,15 @@ fn browser(test: &str) -> Option<Browser> {
         let line = format!("{test}\tneeds chromium\n");
         match std::env::var_os("WHYFAST_SKIP_LOG") {
             Some(path) => {
-                let log = std::fs::OpenOptions::new().append(true).create(true).open(path);
+                let log = std::fs::OpenOptions::new()
+                    .append(true)
+                    .create(true)
+                    .open(path);
                 log.unwrap().write_all(line.as_bytes()).unwrap();
             }
-            None => std::io::stdout().write_all(format!("SKIPPED {line}").as_bytes()).unwrap(),
+            None => std::io::stdout()
+                .write_all(format!("SKIPPED {line}").as_bytes())
+                .unwrap(),
         }
     }
     browser
@@ -248,7 +289,11 @@ fn look(browser: &mut Browser, scheme: &str, width: u32) {
 
 /// Everything on the console, every exception, and whatever the policy refused.
 fn complaints(browser: &Browser) -> Vec<String> {
-    let told = ["Runtime.consoleAPICalled", "Runtime.exceptionThrown", "Log.entryAdded"];
+    let told = [
+        "Runtime.consoleAPICalled",
+        "Runtime.exceptionThrown",
+        "Log.entryAdded",
+    ];
     let events = browser.events.iter();
     events
         .filter(|event| told.iter().any(|name| event["method"] == *name))
@@ -261,7 +306,12 @@ fn requests(browser: &Browser) -> Vec<String> {
     let events = browser.events.iter();
     events
         .filter(|event| event["method"] == "Network.requestWillBeSent")
-        .map(|event| event["params"]["request"]["url"].as_str().unwrap().to_owned())
+        .map(|event| {
+            event["params"]["request"]["url"]
+                .as_str()
+                .unwrap()
+                .to_owned()
+        })
         .filter(|url| !url.ends_with("/report.html") && !url.starts_with("data:"))
         .collect()
 }
@@ -270,8 +320,18 @@ fn requests(browser: &Browser) -> Vec<String> {
 fn unnamed(browser: &mut Browser) -> Vec<String> {
     let tree = browser.call("Accessibility.getFullAXTree", json!({}));
     let roles = [
-        "button", "checkbox", "combobox", "image", "img", "link", "region", "spinbutton", "table", "textbox",
-        "DisclosureTriangle", "figure",
+        "button",
+        "checkbox",
+        "combobox",
+        "image",
+        "img",
+        "link",
+        "region",
+        "spinbutton",
+        "table",
+        "textbox",
+        "DisclosureTriangle",
+        "figure",
     ];
     let nodes = tree["nodes"].as_array().unwrap();
     assert!(nodes.len() > 20, "{} nodes", nodes.len());
@@ -279,8 +339,12 @@ fn unnamed(browser: &mut Browser) -> Vec<String> {
         .iter()
         .filter(|node| node["ignored"] == json!(false))
         .filter(|node| roles.iter().any(|role| node["role"]["value"] == *role))
-        .filter(|node| node["name"]["value"].as_str().is_none_or(|name| name.trim().is_empty()))
-        .map(Value::to_string)
+        .filter(|node| {
+            node["name"]["value"]
+                .as_str()
+                .is_none_or(|name| name.trim().is_empty())
+        })
+        .map(|node| format!("{} {}", node["role"]["value"], node["backendDOMNodeId"]))
         .collect()
 }
 

@@ -24,7 +24,10 @@ pub(crate) fn measure(setting: &Setting, report: &mut Report) -> Result<()> {
             let command = || {
                 let mut command = Command::new(&setting.whyfast);
                 let output = folder.path().join("report");
-                command.args(["report", "--format", format, "-o"]).arg(output).arg(&file);
+                command
+                    .args(["report", "--format", format, "-o"])
+                    .arg(output)
+                    .arg(&file);
                 command
             };
             let values: &mut Vec<f64> = &mut cpu_s[index];
@@ -50,17 +53,26 @@ pub(crate) fn measure(setting: &Setting, report: &mut Report) -> Result<()> {
             TIMES_ITS_SIZE,
         );
         report.figure(format!("{format}: CPU time"), "s", cpu_s[index].clone());
-        report.figure(format!("{format}: most memory"), "MiB", peak_mib[index].clone());
+        report.figure(
+            format!("{format}: most memory"),
+            "MiB",
+            peak_mib[index].clone(),
+        );
     }
     Ok(())
 }
 
 /// Repeats the pairs of a recording until it has [`HUNDRED_MB`]; returns the bytes written.
 fn write_large(from: &Path, to: &Path) -> Result<usize> {
-    let bytes = std::fs::read(from).with_context(|| format!("failed to read {}", from.display()))?;
+    let bytes =
+        std::fs::read(from).with_context(|| format!("failed to read {}", from.display()))?;
     let mut recording = Recording::parse(&bytes).context("the committed recording")?;
     let original = recording.rounds.clone();
-    let pairs = original.iter().map(|round| round.pair + 1).max().unwrap_or(0);
+    let pairs = original
+        .iter()
+        .map(|round| round.pair + 1)
+        .max()
+        .unwrap_or(0);
     ensure!(pairs > 0, "{} has no rounds", from.display());
     let size = recording.to_json().len() as f64;
     let times = (1_u32..).take_while(|times| f64::from(*times) * size < HUNDRED_MB);
