@@ -7,7 +7,7 @@ use recording::{LatencyHistogram, Probes, Recording, Round, RoundRole};
 use super::axis::Axis;
 use super::element::{Chart, arm_class, legend};
 use super::plot::{Height, band, path, plot};
-use crate::figures::{counted, rounded, span};
+use crate::figures::{rounded, span};
 use crate::metrics::{equal_rates, is_good, is_main};
 use crate::view::{self, ABSENT, Table};
 
@@ -228,10 +228,11 @@ fn data(curves: &[Curve]) -> Table {
     rows.push(counts);
     rows.push(
         std::iter::once("in brackets".to_owned())
-            .chain(curves.iter().map(|_| {
-                let few = counted(SUPPORT as usize, "request");
-                format!("fewer than {few} beyond")
-            }))
+            .chain(
+                curves
+                    .iter()
+                    .map(|_| format!("fewer than {SUPPORT} requests beyond")),
+            )
             .collect(),
     );
     Table {
@@ -244,7 +245,7 @@ fn data(curves: &[Curve]) -> Table {
 /// Marks of the axis.
 const PERCENTILES: [(f64, &str); 8] = [
     (0.0, "min"),
-    (0.301_029_995_663_981_2, "p50"),
+    (std::f64::consts::LOG10_2, "p50"),
     (1.0, "p90"),
     (2.0, "p99"),
     (3.0, "p99.9"),

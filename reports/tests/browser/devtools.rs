@@ -78,12 +78,12 @@ impl Browser {
     }
 
     fn open_page(&mut self) {
-        let target = self.call("Target.createTarget", json!({"url": "about:blank"}));
+        let target = self.call("Target.createTarget", &json!({"url": "about:blank"}));
         let attach = json!({"targetId": target["targetId"], "flatten": true});
-        let session = self.call("Target.attachToTarget", attach);
+        let session = self.call("Target.attachToTarget", &attach);
         self.session = Some(session["sessionId"].as_str().unwrap().to_owned());
         for domain in ["Page", "Runtime", "Log", "Network", "Accessibility"] {
-            self.call(&format!("{domain}.enable"), json!({}));
+            self.call(&format!("{domain}.enable"), &json!({}));
         }
     }
 
@@ -93,13 +93,13 @@ impl Browser {
         std::fs::write(&path, html).unwrap();
         self.events.clear();
         let url = format!("file://{}", path.display());
-        let opened = self.call("Page.navigate", json!({ "url": url }));
+        let opened = self.call("Page.navigate", &json!({ "url": url }));
         assert!(opened["errorText"].is_null(), "{opened}");
         self.wait_for("Page.loadEventFired");
     }
 
     /// Asks something of the page (or of the browser before there is one), and returns the answer.
-    pub(crate) fn call(&mut self, method: &str, params: Value) -> Value {
+    pub(crate) fn call(&mut self, method: &str, params: &Value) -> Value {
         self.calls += 1;
         let mut message = json!({"id": self.calls, "method": method, "params": params});
         if let Some(session) = &self.session {
@@ -134,7 +134,7 @@ impl Browser {
         let params = json!({
             "expression": expression, "awaitPromise": true, "returnByValue": true, "userGesture": true,
         });
-        let result = self.call("Runtime.evaluate", params);
+        let result = self.call("Runtime.evaluate", &params);
         assert!(
             result["exceptionDetails"].is_null(),
             "{expression}: {result}"
@@ -188,4 +188,4 @@ const FLAGS: [&str; 9] = [
     "--host-resolver-rules=MAP * ~NOTFOUND",
 ];
 /// A browser that says nothing for so long is dead; a busy machine is no reason.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_mins(2);

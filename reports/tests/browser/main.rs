@@ -119,7 +119,7 @@ fn charts_can_be_asked() {
     browser.value("document.querySelector('.waterfall summary').focus()");
     for kind in ["keyDown", "keyUp"] {
         let key = json!({"type": kind, "key": "Enter", "code": "Enter", "text": "\r", "windowsVirtualKeyCode": 13});
-        browser.call("Input.dispatchKeyEvent", key);
+        browser.call("Input.dispatchKeyEvent", &key);
     }
     assert_eq!(
         browser.value(visible),
@@ -138,7 +138,7 @@ fn the_recording_can_be_saved() {
     browser.open(&page(&recording));
     let folder = browser.folder().to_owned();
     let allow = json!({"behavior": "allow", "downloadPath": folder, "eventsEnabled": true});
-    browser.call("Page.setDownloadBehavior", allow);
+    browser.call("Page.setDownloadBehavior", &allow);
     browser.value("document.getElementById('save').click()");
     loop {
         let event = browser.wait_for("Page.downloadProgress");
@@ -167,7 +167,7 @@ fn pages_work_without_scripts() {
     let recording = real();
     browser.call(
         "Emulation.setScriptExecutionDisabled",
-        json!({"value": true}),
+        &json!({"value": true}),
     );
     browser.open(&page(&recording));
     assert_eq!(complaints(&browser), Vec::<String>::new());
@@ -203,7 +203,7 @@ fn hostile_text_does_nothing() {
         HOSTILE.clone_into(value);
     }
     for file in &mut arm.config {
-        file.text = file.text.lines().map(|_| format!("{HOSTILE}\n")).collect();
+        file.text = format!("{HOSTILE}\n").repeat(file.text.lines().count());
     }
     for (_, value) in &mut arm.response.as_mut().unwrap().headers {
         HOSTILE.clone_into(value);
@@ -282,9 +282,9 @@ fn pages() -> Vec<String> {
 
 fn look(browser: &mut Browser, scheme: &str, width: u32) {
     let size = json!({"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": false});
-    browser.call("Emulation.setDeviceMetricsOverride", size);
+    browser.call("Emulation.setDeviceMetricsOverride", &size);
     let media = json!({"features": [{"name": "prefers-color-scheme", "value": scheme}]});
-    browser.call("Emulation.setEmulatedMedia", media);
+    browser.call("Emulation.setEmulatedMedia", &media);
 }
 
 /// Everything on the console, every exception, and whatever the policy refused.
@@ -318,7 +318,7 @@ fn requests(browser: &Browser) -> Vec<String> {
 
 /// Whatever can be reached or is a picture and has no name for those who do not see it.
 fn unnamed(browser: &mut Browser) -> Vec<String> {
-    let tree = browser.call("Accessibility.getFullAXTree", json!({}));
+    let tree = browser.call("Accessibility.getFullAXTree", &json!({}));
     let roles = [
         "button",
         "checkbox",
