@@ -185,12 +185,13 @@
     const table = document.createElement("table");
     table.append(element("caption", "Ratios, computed again"));
     const head = document.createElement("tr");
-    for (const title of ["", "ratio", "value", `${percentText(level)} CI`, "pairs"]) {
+    const body = document.createElement("tbody");
+    for (const title of ["metric", "of", "ratio", `${percentText(level)} CI`, "pairs"]) {
       const cell = element("th", title);
       cell.scope = "col";
       head.append(cell);
     }
-    table.append(head);
+    table.append(head, body);
     for (const row of rows) {
       const line = document.createElement("tr");
       const name = element("th", row.title);
@@ -200,7 +201,7 @@
       line.dataset.figures = JSON.stringify(found);
       line.append(name, element("td", row.quotient), element("td", found ? ratioText(found.ratio) : "-"),
         element("td", found ? intervalText(found.interval) : "-"), element("td", found ? String(found.pairs) : "0"));
-      table.append(line);
+      body.append(line);
     }
     return table;
   }

@@ -176,18 +176,36 @@ fn rates(load: &Load) -> Vec<(f64, f64)> {
             })
             .collect();
     }
-    let together = timeline.completed.len().div_ceil(POINTS).max(1);
     let bin_ns = timeline.bin_ns as f64;
-    let chunks = timeline.completed.chunks(together).enumerate();
+    // Nothing is kept behind the last completion, and what completes while the load drains is no rate.
+    let bins = ((load.window.end_ns as f64 - timeline.start_ns as f64) / bin_ns).floor();
+    let known = timeline.completed.iter().copied();
+    let counts: Vec<u32> = known
+        .chain(std::iter::repeat(0))
+        .take(whole(bins))
+        .collect();
+    let together = counts.len().div_ceil(POINTS).max(1);
+    let width_ns = together as f64 * bin_ns;
+    let chunks = counts.chunks_exact(together).enumerate();
     chunks
-        .map(|(index, bins)| {
-            let width_ns = bins.len() as f64 * bin_ns;
-            let from_ns = timeline.start_ns as f64 + (index * together) as f64 * bin_ns;
-            let completed: f64 = bins.iter().map(|&count| f64::from(count)).sum();
+        .map(|(index, counts)| {
+            let from_ns = timeline.start_ns as f64 + index as f64 * width_ns;
+            let completed: f64 = counts.iter().map(|&count| f64::from(count)).sum();
             let at = (from_ns + width_ns / 2.0 - start_ns) / 1e9;
             (at, completed / (width_ns / 1e9))
         })
         .collect()
+}
+
+/// A number of bins: not beyond what a recording can hold.
+fn whole(bins: f64) -> usize {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "clamped just before"
+    )]
+    let bins = bins.clamp(0.0, BINS) as usize;
+    bins
 }
 
 /// Calls per request in each slice of a profile during which something completed.
@@ -241,3 +259,5 @@ fn middle(window: Window, start_ns: f64) -> f64 {
 const POINTS: usize = 60;
 /// Rounds that are drawn: 50 pairs of two arms with and without probes.
 const ROUNDS: usize = 200;
+/// A day in milliseconds.
+const BINS: f64 = 86_400_000.0;

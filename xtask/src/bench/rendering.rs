@@ -37,7 +37,7 @@ pub(crate) fn measure(setting: &Setting, report: &mut Report) -> Result<()> {
         }
     }
     let of_hundred = vec![size as f64 / HUNDRED_MB; cpu_s[0].len()];
-    let size_mib = vec![size as f64 / (1 << 20) as f64; peak_mib[0].len()];
+    let size_mib = vec![size as f64 / MIB; peak_mib[0].len()];
     for (index, format) in ["html", "markdown", "text"].into_iter().enumerate() {
         let name = format!("{format} of a recording of 100 MB");
         report.limit(
@@ -91,6 +91,8 @@ fn write_large(from: &Path, to: &Path) -> Result<usize> {
 
 /// A real comparison, which tests use too.
 const RECORDING: &str = "reports/tests/fixtures/compare-nginx-h2o.json";
+/// Bytes of a mebibyte.
+const MIB: f64 = 1_048_576.0;
 /// The size that limits are for.
 const HUNDRED_MB: f64 = 100e6;
 /// A reader does not wait longer for a page.
