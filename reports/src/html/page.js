@@ -121,7 +121,10 @@
       text = `${lead}, established but not beyond the margin of ${percentText(margin)}  ${evidence(told.interval)}${inverse}`;
     } else if (word === "equivalent") {
       text = `${arm.a} and ${arm.b} equivalent within ${percentText(margin)}: ${quotient}  ${evidence(found.interval)}`;
-    } else text = `${arm.a} against ${arm.b}: inconclusive: ${quotient}  ${evidence(found.interval)}`;
+    } else {
+      const told = found.pairs < 3 ? `too few pairs for an interval (${pairsText(found.pairs)})` : evidence(found.interval);
+      text = `${arm.a} against ${arm.b}: inconclusive: ${quotient}  ${told}`;
+    }
     return word === "faster" ? contradicted(arm, leader, text, margin, compute) : { word, text };
   }
 
@@ -224,6 +227,7 @@
     for (const box of boxes) box.closest("tr").classList.toggle("left-out", !box.checked);
     if (!changed) return;
     if (!valid) {
+      delete result.dataset.word;
       byId("recomputed-text").textContent = "The margin is no number from 0 to 100.";
       table.replaceChildren();
       return;
