@@ -1,5 +1,7 @@
 //! An axis: which values it covers, where it is marked, and where a value lies on it.
 
+use crate::figures::rounded;
+
 /// A linear or logarithmic axis.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Axis {
@@ -100,6 +102,16 @@ impl Axis {
     }
 }
 
+/// A label without more digits than the value has: `0`, `2.5`, `50,000`.
+pub(super) fn plain(value: f64) -> String {
+    if value.abs() >= 1000.0 {
+        rounded(value)
+    } else {
+        // Multiples of a tenth are no exact numbers.
+        format!("{}", (value * 1e6).round() / 1e6)
+    }
+}
+
 /// Whole numbers from one to another.
 fn multiples(first: f64, last: f64) -> impl Iterator<Item = f64> {
     std::iter::successors(Some(first), |value| Some(value + 1.0))
@@ -145,6 +157,15 @@ mod tests {
         let axis = Axis::exact("x", (0.0, 1.5), print);
         assert_eq!(labels(&axis), ["0", "0.5", "1", "1.5"]);
         assert!((axis.at(1.5) - 1.0).abs() < 1e-12);
+    }
+
+    /// No label shows what a multiple of a tenth is in binary.
+    #[test]
+    fn labels_are_plain() {
+        let axis = Axis::linear("", (0.0, 0.9), plain);
+        assert_eq!(labels(&axis), ["0", "0.5", "1"]);
+        assert_eq!(plain(3.0 * 0.2), "0.6");
+        assert_eq!(plain(50_000.0), "50,000");
     }
 
     /// Doubling: 250, 500, 1000 are equally far apart.

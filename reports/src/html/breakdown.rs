@@ -43,7 +43,7 @@ fn demand(arms: &[(String, ArmDemand)]) -> Markup {
         .take_while(|term| size(term) >= SMALL_TERM * longest)
         .count();
     let (own, others) = terms.split_at(large.min(PART_COLOURS - 1));
-    let scale = Axis::linear("", (0.0, longest / 1e3), |us| format!("{us} µs"));
+    let scale = Axis::linear("", (0.0, longest / 1e3), |_| String::new());
     let stacks: Vec<Stack<'_>> = arms
         .iter()
         .map(|(arm, demand)| Stack {

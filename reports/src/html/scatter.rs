@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 use recording::{Comparison, Probes, Recording, Round, RoundRole};
 
-use super::axis::Axis;
+use super::axis::{Axis, plain};
 use super::element::{Chart, arm_class, arms_legend, portion};
 use super::plot::{Height, path, plot};
 use crate::figures::{interval, rate, ratio};
@@ -82,7 +82,7 @@ fn throughput(recording: &Recording, points: &[Point<'_>]) -> Markup {
     let y = Axis::linear(
         "requests per second",
         (low, speeds().fold(0.0, f64::max)),
-        rate,
+        plain,
     );
     let axes = (&x, &y);
     let marks = html! {

@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 use recording::{Load, Probes, Profile, Recording, Round, RoundRole, Window};
 
-use super::axis::Axis;
+use super::axis::{Axis, plain};
 use super::element::{self, arm_class, portion};
 use super::plot::{Height, path, plot};
 use crate::figures::{counted, rate};
@@ -21,7 +21,7 @@ pub(super) fn over_time(recording: &Recording) -> Markup {
     let shown = &rounds[..rounds.len().min(ROUNDS)];
     let y = Axis::linear("", (0.0, largest(shown.iter().map(|c| &c.rates))), short);
     let calls = largest(shown.iter().map(|course| &course.calls));
-    let calls = Axis::linear("", (0.0, calls), |value| format!("{value}"));
+    let calls = Axis::linear("", (0.0, calls), plain);
     html! {
         @if shown.is_empty() {
             p { "Not measured: no round has a course of its load." }
@@ -60,7 +60,7 @@ pub(super) fn of_load(load: &Load) -> Markup {
         Axis::linear(
             "requests per second",
             (0.0, rates.iter().map(|(_, rps)| *rps).fold(0.0, f64::max)),
-            rate,
+            plain,
         ),
     );
     let axes = (&axes.0, &axes.1);
