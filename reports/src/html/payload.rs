@@ -1,5 +1,7 @@
 //! What a page carries for programs: the recording, compressed, and small tables for its script.
 
+use std::io::{BufWriter, Write as _};
+
 use base64::engine::general_purpose::STANDARD;
 use base64::write::EncoderStringWriter;
 use flate2::Compression;
@@ -43,13 +45,15 @@ pub(super) fn packed(recording: &Recording) -> Packed {
     }
 }
 
-/// Written through all three at once, so that no copy of the JSON is made.
+/// Written through all at once, so that no copy of the JSON is made; in large pieces, since the compressor
+/// clears its output buffer for each.
 fn pack(recording: &Recording, level: Compression) -> String {
     let mut gzip = GzEncoder::new(EncoderStringWriter::new(&STANDARD), level);
-    recording
-        .write_json(&mut gzip)
-        .expect("memory takes everything");
-    gzip.finish().expect("memory takes everything").into_inner()
+    let mut pieces = BufWriter::with_capacity(PIECE_BYTES, &mut gzip);
+    recording.write_json(&mut pieces).expect(TAKES);
+    pieces.flush().expect(TAKES);
+    drop(pieces);
+    gzip.finish().expect(TAKES).into_inner()
 }
 
 /// The recording without the distributions of phases, and with completions in bins of at least ten
@@ -91,6 +95,10 @@ pub(super) fn island(value: &impl Serialize) -> String {
         .replace('<', "\\u003c")
 }
 
+/// Why writing cannot fail.
+const TAKES: &str = "memory takes everything";
+/// Bytes that are compressed at a time.
+const PIECE_BYTES: usize = 1 << 18;
 /// Characters of a whole recording: a third of the page is left for what is drawn.
 const WHOLE_LIMIT: usize = 900_000;
 /// Width of a bin in a reduced recording, ns.
