@@ -1,5 +1,7 @@
 //! The root of a recording, its schema version, and how a file is read and written.
 
+use std::io;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -231,6 +233,11 @@ impl Recording {
         }
         SCHEMA.clone_into(&mut self.schema);
         self
+    }
+
+    /// Writes the recording as JSON without white space.
+    pub fn write_json(&self, to: impl io::Write) -> Result<(), serde_json::Error> {
+        serde_json::to_writer(to, self)
     }
 
     /// The recording as indented JSON with a final newline.

@@ -2,7 +2,7 @@
 //!
 //! Pure: it opens no file, no socket and no process, and reads no clock. [`analyse`] fills the
 //! derived part of a [`Recording`](recording::Recording) from its rounds; the renderers turn an
-//! analysed recording into text or Markdown. JSON is the recording itself
+//! analysed recording into text, Markdown or a page for the browser. JSON is the recording itself
 //! ([`Recording::to_json`](recording::Recording::to_json)).
 //!
 //! All text that came from kernels, servers or command lines goes through [`clean`] before it is
@@ -26,6 +26,7 @@ pub mod fingerprint;
 pub mod fuzzing;
 pub mod gates;
 pub mod hdr;
+pub mod html;
 pub mod join;
 mod layout;
 mod limiter;

@@ -228,7 +228,7 @@ fn mixed(recording: &Recording, verdict: PairVerdict, margin: f64) -> PairVerdic
 }
 
 /// A metric in words.
-fn plain_name(metric: &str) -> &'static str {
+pub(crate) fn plain_name(metric: &str) -> &'static str {
     let metric = metric.strip_prefix(EQUAL_RATE).unwrap_or(metric);
     let known = Metric::ALL.into_iter().find(|known| known.name() == metric);
     match known {

@@ -76,6 +76,8 @@ pub(crate) enum Format {
     Json,
     /// For a forum, a pull request.
     Markdown,
+    /// One page for the browser, with the recording inside.
+    Html,
 }
 
 #[derive(Debug, Args)]

@@ -126,6 +126,8 @@ pub(crate) enum LoadFormat {
     Json,
     /// For a forum, a pull request.
     Markdown,
+    /// One page for the browser, with the recording inside.
+    Html,
     /// One line per slice of a load, round of a comparison, or system call of a profile.
     Csv,
     /// One line per system call of every profiled round.

@@ -20,6 +20,7 @@ pub(crate) const FOR_TESTS: &[Package] = &[
         "lists the programs in the kernel, to see that none is left",
     ),
     package("caddy", "a server that the load generator is tested with"),
+    package("chromium", "the browser that HTML reports are tested in"),
     package("git", "lists the files that `cargo xtask tidy` reads"),
     package("h2o", "a server that comparisons are tested with"),
     package("haproxy", "a server that the load generator is tested with"),

@@ -6,7 +6,7 @@ use recording::{Attribution, Bar, BarKind, Evidence, IdleCause, Receipt};
 
 use super::groups::CallGroup;
 use super::identity::{Cause, Part, parts};
-use super::names::{cause_id, kind, term_id, title};
+use super::names::{cause_id, kind, term_id, term_title, title};
 use super::side::{Depth, Side, SideReceipt, Term};
 use super::{ArmDemand, BAR_LEVEL};
 use crate::statistics::bootstrap::{Replicates, SEED};
@@ -102,12 +102,14 @@ pub(super) fn arm_demand(sides: &[Side]) -> Option<ArmDemand> {
     let drawn: Vec<usize> = (0..sides.len()).collect();
     let mean = mean_side(sides, &drawn)?;
     let term = |(term, ns): (&Term, &f64)| (term_id(*term), *ns);
+    let titled = |(term, ns): (&Term, &f64)| (term_title(*term), *ns);
     let idle = |(label, share): (&IdleCause, &f64)| (label.cause(), *share);
     Some(ArmDemand {
         request_ns: mean.request_ns,
         demand_ns: mean.demand_ns,
         cpus: mean.cpus,
         terms: mean.terms.iter().map(term).collect(),
+        titled: mean.terms.iter().map(titled).collect(),
         idle: mean.idle.iter().map(idle).collect(),
     })
 }

@@ -101,6 +101,8 @@ pub(crate) struct ArmDemand {
     pub(crate) cpus: f64,
     /// CPU time per request by the identifier of its cause, without `.count` and `.unit`.
     pub(crate) terms: BTreeMap<&'static str, f64>,
+    /// The same by the words that reports use.
+    pub(crate) titled: BTreeMap<&'static str, f64>,
     /// Shares of the CPUs' time by the identifier of the cause.
     pub(crate) idle: BTreeMap<&'static str, f64>,
 }

@@ -59,19 +59,22 @@ pub(super) fn title(cause: Cause) -> String {
         Cause::Unit(group) => format!("{}: cost per call", group.title()),
         Cause::Cpus => "number of CPUs".to_owned(),
         Cause::Idle(label) => label.title().to_owned(),
-        Cause::Demand(term) => match term {
-            Term::Calls(group) => group.title(),
-            Term::Demand => "CPU time",
-            Term::EntryExit => "entry and exit of the kernel",
-            Term::Faults => "page faults (estimate)",
-            Term::Irq => "interrupts",
-            Term::OutsideCalls => "outside of calls",
-            Term::Probes => "effect of probes beyond their cost",
-            Term::Softirq => "soft interrupts (network stack)",
-            Term::Switches => "from wake-up to CPU",
-            Term::Unexplained => "unexplained",
-            Term::User => "user code",
-        }
-        .to_owned(),
+        Cause::Demand(term) => term_title(term).to_owned(),
+    }
+}
+
+pub(super) fn term_title(term: Term) -> &'static str {
+    match term {
+        Term::Calls(group) => group.title(),
+        Term::Demand => "CPU time",
+        Term::EntryExit => "entry and exit of the kernel",
+        Term::Faults => "page faults (estimate)",
+        Term::Irq => "interrupts",
+        Term::OutsideCalls => "outside of calls",
+        Term::Probes => "effect of probes beyond their cost",
+        Term::Softirq => "soft interrupts (network stack)",
+        Term::Switches => "from wake-up to CPU",
+        Term::Unexplained => "unexplained",
+        Term::User => "user code",
     }
 }

@@ -18,7 +18,7 @@ use crate::join::ArmFigures;
 
 pub(crate) use control::half_width;
 pub(crate) use machine::{foreign_time, machine_busy, pinned_apart};
-pub(crate) use parity::{differing_settings, header_differences};
+pub(crate) use parity::{differing_settings, header_differences, settings};
 pub(crate) use saturation::{
     Saturation, ceiling_share, client_busy, cpu_count, saturation, server_busy,
 };

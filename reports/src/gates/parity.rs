@@ -172,6 +172,13 @@ impl SettingRow {
 
 /// The settings that are not declared equal by every arm, in the order of their first appearance.
 pub(crate) fn differing_settings(arms: &[Arm]) -> Vec<SettingRow> {
+    let mut rows = settings(arms);
+    rows.retain(|row| row.differs() || row.values.iter().any(Option::is_none));
+    rows
+}
+
+/// Every setting that some arm declares, in the order in which they do.
+pub(crate) fn settings(arms: &[Arm]) -> Vec<SettingRow> {
     let mut keys: Vec<&str> = Vec::new();
     for setting in arms.iter().flat_map(|arm| &arm.settings) {
         if !keys.contains(&setting.key.as_str()) {
@@ -189,7 +196,6 @@ pub(crate) fn differing_settings(arms: &[Arm]) -> Vec<SettingRow> {
             key: key.to_owned(),
             values: arms.iter().map(|arm| value_of(arm, key)).collect(),
         })
-        .filter(|row| row.differs() || row.values.iter().any(Option::is_none))
         .collect()
 }
 

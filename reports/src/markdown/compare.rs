@@ -4,6 +4,7 @@ use recording::Recording;
 
 use super::document::{Document, Priority};
 use super::escape::{escape, fenced};
+use crate::clean::clean_to;
 use crate::join::join;
 use crate::layout::Footer;
 use crate::view::syscalls::{Extent, call_table};
@@ -25,7 +26,8 @@ pub fn compare(recording: &Recording, end: &Footer) -> String {
         view::machine(&recording.host)
     );
     document.text(&escape(&environment));
-    document.text(&escape(&view_of::conditions(recording, true)));
+    let conditions = view_of::conditions(recording, true);
+    document.text(&escape(&clean_to(&conditions, CONDITIONS_LIMIT)));
     if let Some(summary) = view::fingerprint::summary(recording) {
         document.text(&escape(&summary));
     }
@@ -35,8 +37,7 @@ pub fn compare(recording: &Recording, end: &Footer) -> String {
 
     let waterfalls = why::waterfalls(recording, WHY);
     for why in waterfalls {
-        document.text(&escape(&why.heading));
-        document.table(Priority::Caveats, &why.table);
+        document.headed_table(Priority::Caveats, &why.heading, &why.table);
         document.list(Priority::Caveats, &why.notes);
     }
     document.list(Priority::Caveats, &why::predictions(recording));
@@ -52,8 +53,7 @@ pub fn compare(recording: &Recording, end: &Footer) -> String {
     if judgement::hidden_by_loss(recording) {
         document.text("Syscalls per request are hidden: too many events were lost (G12).");
     } else if let Some(calls) = call_table(&figures, extent) {
-        document.text(&escape(&calls.heading));
-        document.table(Priority::Tables, &calls.table);
+        document.headed_table(Priority::Tables, &calls.heading, &calls.table);
         let mut notes: Vec<view::Line> = calls
             .notes
             .into_iter()
@@ -98,5 +98,7 @@ const WHY: why::Extent = why::Extent {
     rows: 12,
     width: 400,
 };
+/// Characters of the paragraph that names the program of every arm.
+const CONDITIONS_LIMIT: usize = 2000;
 /// Characters of a line of a configuration file.
 const LINE_LIMIT: usize = 300;

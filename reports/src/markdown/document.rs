@@ -65,12 +65,18 @@ impl Document {
 
     /// A table; the first column holds names.
     pub(super) fn table(&mut self, priority: Priority, table: &Table) {
-        self.folded_table(priority, None, table);
+        self.folded_table(priority, String::new(), false, table);
+    }
+
+    /// A table under a line of its own, which goes when the table goes.
+    pub(super) fn headed_table(&mut self, priority: Priority, heading: &str, table: &Table) {
+        let heading = format!("{}\n\n", escape(heading));
+        self.folded_table(priority, heading, false, table);
     }
 
     /// A table behind a summary that has to be opened.
     pub(super) fn details(&mut self, summary: &str, table: &Table) {
-        self.folded_table(Priority::Details, Some(summary), table);
+        self.folded_table(Priority::Details, open_details(summary), true, table);
     }
 
     /// Lines as they are behind a summary, between a first and a last one that stay.
@@ -107,11 +113,10 @@ impl Document {
         self.blocks.iter().map(Block::render).collect()
     }
 
-    fn folded_table(&mut self, priority: Priority, summary: Option<&str>, table: &Table) {
+    fn folded_table(&mut self, priority: Priority, mut head: String, folded: bool, table: &Table) {
         if table.rows.is_empty() {
             return;
         }
-        let mut head = summary.map_or(String::new(), open_details);
         head.push_str(&row(table.header.iter().map(|cell| escape(cell))));
         let rules = (0..table.header.len()).map(|column| {
             let left = column == 0 || table.left.contains(&column);
@@ -128,11 +133,7 @@ impl Document {
                 }
             }))
         });
-        let tail = if summary.is_some() {
-            "\n</details>\n\n"
-        } else {
-            "\n"
-        };
+        let tail = if folded { "\n</details>\n\n" } else { "\n" };
         self.push(priority, head, rows.collect(), tail.to_owned());
     }
 
@@ -147,29 +148,39 @@ impl Document {
     }
 
     /// Leaves out rows from the end of the block that matters least, the longest such block first,
-    /// until the rest fits; then, where rows do not suffice, whole blocks.
+    /// until the rest fits; where that does not suffice, whole blocks; and only then rows of what
+    /// matters most.
     fn cut(&mut self, limit: usize) {
         let mut total: usize = self.blocks.iter().map(Block::characters).sum();
-        while total > limit {
+        self.cut_rows(&mut total, limit, |priority| priority > Priority::Verdict);
+        self.drop_blocks(&mut total, limit);
+        self.cut_rows(&mut total, limit, |_| true);
+    }
+
+    fn cut_rows(&mut self, total: &mut usize, limit: usize, of: impl Fn(Priority) -> bool) {
+        while *total > limit {
             let least = self
                 .blocks
                 .iter_mut()
-                .filter(|block| !block.rows.is_empty())
+                .filter(|block| !block.rows.is_empty() && of(block.priority))
                 .max_by_key(|block| (block.priority, block.characters()));
             let Some(block) = least else { break };
             let before = block.characters();
-            block.omit(total - limit + OMISSION_CHARACTERS);
-            total = total + block.characters() - before;
+            block.omit(*total - limit + OMISSION_CHARACTERS);
+            *total = *total + block.characters() - before;
         }
+    }
+
+    fn drop_blocks(&mut self, total: &mut usize, limit: usize) {
         let mut dropped = 0_usize;
-        while total > limit {
+        while *total > limit {
             let cuttable = |block: &Block| block.priority > Priority::Verdict;
             let Some(last) = self.blocks.iter().rposition(cuttable) else {
                 break;
             };
-            total -= self.blocks.remove(last).characters();
+            *total -= self.blocks.remove(last).characters();
             if dropped == 0 {
-                total += OMISSION_CHARACTERS;
+                *total += OMISSION_CHARACTERS;
             }
             dropped += 1;
         }

@@ -154,7 +154,7 @@ pub(crate) fn rates(profile: &Profile, limit: usize) -> Table {
 
 /// Calls that returned, in the order of the first table: by time where it was measured, else by
 /// number, ties in the order of their numbers.
-fn by_cost(profile: &Profile) -> Vec<&CallRow> {
+pub(crate) fn by_cost(profile: &Profile) -> Vec<&CallRow> {
     let timed = profile.detail >= Detail::Times;
     let mut rows: Vec<&CallRow> = profile.calls.iter().filter(|row| row.count > 0).collect();
     rows.sort_by_key(|row| {

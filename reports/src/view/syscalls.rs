@@ -39,13 +39,7 @@ pub(crate) fn call_table(figures: &[ArmFigures], extent: Extent) -> Option<CallT
         return None;
     }
     let layout = Layout::of(figures, extent.width);
-    let (mut rows, mut tiny): (Vec<Row<'_>>, Vec<Row<'_>>) = rows(figures, layout.timed)
-        .into_iter()
-        .partition(|row| !row.is_tiny());
-    if rows.is_empty() {
-        std::mem::swap(&mut rows, &mut tiny);
-    }
-    rows.sort_by(Row::by_cost);
+    let (mut rows, tiny) = ranked(figures, layout.timed);
     let folded = if rows.len() > extent.rows {
         rows.split_off(extent.rows)
     } else {
@@ -106,6 +100,25 @@ pub(crate) fn call_table(figures: &[ArmFigures], extent: Extent) -> Option<CallT
     })
 }
 
+/// The calls of all arms, those that differ most in cost first, and those that hardly occur.
+pub(crate) fn ranked(figures: &[ArmFigures], timed: bool) -> (Vec<Row<'_>>, Vec<Row<'_>>) {
+    let (mut rows, mut tiny): (Vec<Row<'_>>, Vec<Row<'_>>) = rows(figures, timed)
+        .into_iter()
+        .partition(|row| !row.is_tiny());
+    if rows.is_empty() {
+        std::mem::swap(&mut rows, &mut tiny);
+    }
+    rows.sort_by(Row::by_cost);
+    (rows, tiny)
+}
+
+/// Whether every arm that was profiled has times.
+pub(crate) fn timed(figures: &[ArmFigures]) -> bool {
+    figures.iter().all(|arm| {
+        arm.requests.is_none() || arm.calls.iter().all(|call| call.ns_per_request.is_some())
+    })
+}
+
 /// Whether the call that an arm spends most time in is one that sends, or lets the kernel send.
 fn sending_dominates(figures: &[ArmFigures]) -> bool {
     figures.iter().any(|arm| {
@@ -117,10 +130,11 @@ fn sending_dominates(figures: &[ArmFigures]) -> bool {
 }
 
 /// One call of all arms.
-struct Row<'a> {
+pub(crate) struct Row<'a> {
     abi: Abi,
-    name: &'a str,
-    calls: Vec<Option<&'a CallFigures>>,
+    pub(crate) name: &'a str,
+    /// By arm; `None` where it does not make the call.
+    pub(crate) calls: Vec<Option<&'a CallFigures>>,
     cost: f64,
     count: f64,
 }
@@ -257,9 +271,7 @@ struct Layout {
 
 impl Layout {
     fn of(figures: &[ArmFigures], width: usize) -> Self {
-        let timed = figures.iter().all(|arm| {
-            arm.requests.is_none() || arm.calls.iter().all(|call| call.ns_per_request.is_some())
-        });
+        let timed = timed(figures);
         let exact = figures.iter().all(|arm| arm.exact);
         let (call, figure) = (22, 9);
         let fixed = call + if figures.len() == 2 { 12 } else { 0 } + if exact { 8 } else { 0 };

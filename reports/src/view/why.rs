@@ -94,7 +94,7 @@ fn cut_figures(table: &mut Table, width: usize) {
 }
 
 /// `WHY  +4.93 us per request from nginx (7.19) to h2o (12.1)`.
-fn heading(attribution: &Attribution) -> String {
+pub(crate) fn heading(attribution: &Attribution) -> String {
     let past = attribution
         .baseline_unix_ns
         .map_or(String::new(), |created| format!(" of {}", date(created)));
@@ -201,12 +201,12 @@ fn figures(bar: &Bar) -> String {
 }
 
 /// A share of the CPUs: a tenth of a percent is as much as idle time is known to.
-fn share(value: f64) -> String {
+pub(crate) fn share(value: f64) -> String {
     format!("{:.1}%", value * 100.0)
 }
 
 /// A share of the difference, with its sign.
-fn points(value: f64) -> String {
+pub(crate) fn points(value: f64) -> String {
     let text = format!("{:.1}%", value * 100.0);
     if text == "-0.0%" {
         "0.0%".to_owned()
@@ -216,7 +216,7 @@ fn points(value: f64) -> String {
 }
 
 /// Microseconds with their sign.
-fn signed(ns: f64) -> String {
+pub(crate) fn signed(ns: f64) -> String {
     // What rounds to nothing has no sign.
     if ns.abs() < 0.5 {
         return "0.000".to_owned();
@@ -245,7 +245,7 @@ fn drawn(ns: f64, longest_ns: f64) -> String {
 }
 
 /// How far the bars can be believed, and what has none.
-fn notes(attribution: &Attribution) -> Vec<Line> {
+pub(crate) fn notes(attribution: &Attribution) -> Vec<Line> {
     let receipt = &attribution.receipt;
     let rounds = if attribution.paired {
         counted(attribution.pairs as usize, "pair")

@@ -1,6 +1,6 @@
 //! Markdown reports, as snapshots, and their limits.
 
-use recording::CallRow;
+use recording::{CallRow, Warning};
 use reports::{Footer, analyse, markdown};
 
 use crate::fixture::{comparison, h2o, load_recording, nginx, profile, profile_recording};
@@ -235,6 +235,50 @@ fn long_reports_are_cut() {
     let text = markdown::compare(&recording, &Footer::default());
     assert!(text.chars().count() <= markdown::CHARACTERS_LIMIT);
     assert!(text.contains("times as fast as h2o"));
+    assert_eq!(
+        text.matches("<details>").count(),
+        text.matches("</details>").count()
+    );
+}
+
+/// Hundreds of arms with long names, each with its verdict, waterfall and configuration: the limit holds,
+/// the first verdicts stay, and every cut says how much is gone.
+#[test]
+fn reports_of_many_arms_are_cut() {
+    let servers: Vec<_> = (0..200)
+        .map(|index| {
+            let name = format!("server-{index:03}-{}", "n".repeat(60));
+            let base = if index % 2 == 0 { nginx() } else { h2o() };
+            crate::server::Server {
+                name: name.leak(),
+                ..base
+            }
+        })
+        .collect();
+    let mut recording = comparison(&servers, 2);
+    for (index, arm) in recording.arms.iter_mut().enumerate() {
+        arm.config[0].text = format!("setting {index};\n").repeat(30);
+    }
+    recording.warnings = (0..500)
+        .map(|index| Warning {
+            code: "w".to_owned(),
+            text: format!("{index} {}", "w".repeat(350)),
+        })
+        .collect();
+    analyse(&mut recording);
+    let text = markdown::compare(&recording, &Footer::default());
+    assert!(
+        text.chars().count() <= markdown::CHARACTERS_LIMIT,
+        "{}",
+        text.chars().count()
+    );
+    let verdict = text.find("server-000").unwrap();
+    assert!(
+        verdict < 2000 && text.contains("**VERDICT**"),
+        "{}",
+        &text[..500]
+    );
+    assert!(text.contains("omitted, the recording has them"));
     assert_eq!(
         text.matches("<details>").count(),
         text.matches("</details>").count()

@@ -4,15 +4,16 @@
 
 use recording::{Abi, GateStatus, Recording};
 use reports::join::join;
-use reports::{Footer, Style, analyse, markdown, text};
+use reports::{Footer, Style, analyse, html, markdown, text};
 
 const LOCK_STEP: &str = include_str!("../fixtures/lock-step-nginx-h2o.json");
+const COMPARE: &str = include_str!("../fixtures/compare-nginx-h2o.json");
 const PROFILE: &str = include_str!("../fixtures/profile-sh-cat.json");
 
 /// What was stored as the result is what its rounds give.
 #[test]
 fn stored_results_can_be_computed_again() {
-    for json in [LOCK_STEP, PROFILE] {
+    for json in [LOCK_STEP, COMPARE, PROFILE] {
         let stored = Recording::parse(json.as_bytes()).unwrap();
         let mut again = stored.clone();
         analyse(&mut again);
@@ -113,4 +114,48 @@ fn profile_layout() {
     assert!(text.contains("CPU time: not measured"));
     let page = markdown::profile(&recording, &Footer::default());
     assert!(page.contains("| `wait4` |"), "{page}");
+}
+
+/// A comparison of nginx and h2o in rounds by time, on a machine that was busy with other work, in every
+/// format; the recording is JSON itself, and what is read is what is written.
+#[test]
+fn compare_layouts() {
+    let mut recording = Recording::parse(COMPARE.as_bytes()).unwrap();
+    analyse(&mut recording);
+    let end = Footer::default();
+    insta::assert_snapshot!(
+        "compare-text",
+        text::compare(&recording, &Style::default(), &end)
+    );
+    insta::assert_snapshot!("compare-markdown", markdown::compare(&recording, &end));
+    assert!(Recording::parse(recording.to_json().as_bytes()).unwrap() == recording);
+}
+
+/// The page of the run in lock-step, without its style, its script and the recording inside.
+#[test]
+fn lock_step_page() {
+    let mut recording = Recording::parse(LOCK_STEP.as_bytes()).unwrap();
+    analyse(&mut recording);
+    let page = html::compare(&recording, &Footer::default());
+    insta::assert_snapshot!("lock-step-html", said(&page));
+}
+
+/// The page of a profile, likewise.
+#[test]
+fn profile_page() {
+    let recording = Recording::parse(PROFILE.as_bytes()).unwrap();
+    let page = html::profile(&recording, &Footer::default());
+    insta::assert_snapshot!("profile-html", said(&page));
+}
+
+/// The body of a page up to its scripts, a line for each element that is a block.
+fn said(page: &str) -> String {
+    let body = &page[page.find("<header").unwrap()..page.find("<script").unwrap()];
+    [
+        "<section", "<tr", "<li", "<p", "<details", "<dt", "<dd", "<svg", "<figure", "<h3",
+    ]
+    .iter()
+    .fold(body.to_owned(), |text, tag| {
+        text.replace(tag, &format!("\n{tag}"))
+    })
 }

@@ -286,6 +286,10 @@ fn start_profiler(stage: &Stage<'_>, server: &Running) -> anyhow::Result<Option<
         .arg("profile")
         .arg("--control")
         .args(["--detail", detail]);
+    if let Some(duration_ns) = stage.plan.scenario.duration_ns {
+        let interval_ns = (duration_ns / PROFILE_SLICES).max(SHORTEST_SLICE_NS);
+        command.args(["--interval", &format!("{interval_ns}ns")]);
+    }
     command.args(&server.profile_options);
     // Whoever is asked for a password takes as long as people do.
     let patience = match stage.access {
@@ -336,6 +340,10 @@ const HELLO_PATIENCE: Duration = Duration::from_secs(10);
 const MISSED_MAX: u32 = 3;
 const MISSED: &str = "the window of the load was over before that of the profiler began: the machine is too busy, or \
                       the window too short (--duration)";
+/// Slices of a profile: enough to see calls per request over time, few enough to cost nothing.
+const PROFILE_SLICES: u64 = 10;
+/// In a shorter slice the requests at its edges would show.
+const SHORTEST_SLICE_NS: u64 = 50_000_000;
 
 #[cfg(test)]
 mod tests {

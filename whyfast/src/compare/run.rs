@@ -268,7 +268,8 @@ fn save(
 }
 
 /// What `--out` keeps.
-const SAVED_FILES: [(&str, Format); 2] = [
+const SAVED_FILES: [(&str, Format); 3] = [
     ("recording.json", Format::Json),
     ("report.md", Format::Markdown),
+    ("report.html", Format::Html),
 ];

@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::Context as _;
 use recording::exit_code;
 use reports::autopsy::{Source, examine};
-use reports::{markdown, text};
+use reports::{html, markdown, text};
 
 use crate::args::{AutopsyArgs, Format};
 use crate::compare::recipe;
@@ -33,6 +33,7 @@ pub(crate) fn autopsy(args: &AutopsyArgs) -> anyhow::Result<u8> {
         );
     };
     let rendered = match args.output.format {
+        Format::Html => html::autopsy(&autopsy),
         Format::Json => autopsy.to_json(),
         Format::Markdown => markdown::autopsy(&autopsy),
         Format::Text => text::autopsy(&autopsy, &output::style(&output)),

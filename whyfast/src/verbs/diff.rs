@@ -4,7 +4,7 @@ use std::path::Path;
 
 use recording::{Recording, exit_code};
 use reports::diff::{Operand, Options, diff as difference};
-use reports::{markdown, text};
+use reports::{html, markdown, text};
 
 use crate::args::Format;
 use crate::args_stored::DiffArgs;
@@ -44,6 +44,7 @@ pub(crate) fn diff(args: &DiffArgs) -> anyhow::Result<u8> {
     .map_err(|error| Failure::with_code(error.exit_code(), error.to_string()))?;
     let style = output::style(&output);
     output.write(&match args.output.format {
+        Format::Html => html::diff(&found),
         Format::Json => found.to_json(),
         Format::Markdown => markdown::diff(&found),
         Format::Text => text::diff(&found, &style),

@@ -6,7 +6,7 @@ use std::io;
 use anyhow::Context as _;
 use recording::{BudgetCheck, BudgetOutcome, Recording};
 use reports::budget::{Lock, bless, check};
-use reports::{markdown, text};
+use reports::{html, markdown, text};
 
 use crate::args::Format;
 use crate::args_stored::GateArgs;
@@ -33,6 +33,7 @@ pub(crate) fn gate(args: &GateArgs) -> anyhow::Result<u8> {
     let accept = accept(args);
     let style = output::style(&output);
     output.write(&match args.output.format {
+        Format::Html => html::budget(&found, &accept),
         Format::Json => found.to_json(),
         Format::Markdown => markdown::budget(&found, &accept),
         Format::Text => text::budget(&found, &accept, &style),

@@ -3,7 +3,7 @@
 use recording::{
     Arm, ArmKind, Load, Probes, Profile, Recording, RecordingKind, Round, RoundRole, ServerCpu,
 };
-use reports::{Footer, Style, markdown, text};
+use reports::{Footer, Style, html, markdown, text};
 
 use crate::args::Format;
 use crate::args_shape::LoadFormat;
@@ -18,6 +18,11 @@ pub(crate) fn recording(
     footer: &Footer,
 ) -> String {
     match format {
+        Format::Html => match recording.kind {
+            RecordingKind::Compare => html::compare(recording, footer),
+            RecordingKind::Load => html::load(recording, footer),
+            RecordingKind::Profile => html::profile(recording, footer),
+        },
         Format::Json => recording.to_json(),
         Format::Markdown => match recording.kind {
             RecordingKind::Compare => markdown::compare(recording, footer),
@@ -50,6 +55,7 @@ pub(crate) fn result(
         (LoadFormat::Text, _) => return as_kind(Format::Text),
         (LoadFormat::Json, _) => return as_kind(Format::Json),
         (LoadFormat::Markdown, _) => return as_kind(Format::Markdown),
+        (LoadFormat::Html, _) => return as_kind(Format::Html),
         (LoadFormat::Csv, RecordingKind::Load) => reports::csv::load,
         (LoadFormat::Csv, RecordingKind::Compare) => reports::csv::rounds,
         (LoadFormat::Csv | LoadFormat::CsvSyscalls, RecordingKind::Profile)
@@ -221,7 +227,7 @@ mod tests {
 
     use super::*;
 
-    /// Loss of every class is said in text, Markdown and JSON, and decides the exit code; a run that
+    /// Loss of every class is said in text, Markdown, HTML and JSON, and decides the exit code; a run that
     /// lost nothing exits with 0. (What the kernel can be made to lose is forced in the kernel tier.)
     #[test]
     fn loss_of_every_class_is_said() {
@@ -230,7 +236,7 @@ mod tests {
             lost.add(class, 7);
             let lossy = profile_that_lost(lost);
             let render = |format| recording(&lossy, format, &Style::default(), &Footer::default());
-            for format in [Format::Text, Format::Markdown] {
+            for format in [Format::Text, Format::Markdown, Format::Html] {
                 let text = render(format);
                 assert!(
                     text.replace('\n', " ").contains(class.describe()),

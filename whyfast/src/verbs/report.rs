@@ -4,12 +4,18 @@ use anyhow::Context as _;
 use recording::exit_code;
 
 use crate::args::ReportArgs;
+use crate::args_shape::LoadFormat;
 use crate::failure::Failure;
 use crate::output::{self, Output};
 use crate::verbs::{render, stored};
 
 /// Renders the files one after the other.
 pub(crate) fn report(args: &ReportArgs) -> anyhow::Result<u8> {
+    if args.format == LoadFormat::Html && args.files.len() > 1 {
+        return Err(Failure::usage(
+            "--format html makes one page of one recording: name one FILE".to_owned(),
+        ));
+    }
     let output = Output::open(args.output.as_deref())?;
     let style = output::style(&output);
     let past = args

@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: what the probes and the load generator cost, against limits.
+//! `cargo xtask bench`: what the probes, the load generator and large reports cost, against limits.
 //!
 //! Every figure is the median over interleaved repetitions: all arms of a repetition run next to
 //! each other, in an order that turns from one repetition to the next, and ratios are taken within
@@ -10,6 +10,7 @@ mod origin;
 mod peers;
 mod probes;
 mod profiler;
+mod rendering;
 mod report;
 mod servers;
 
@@ -23,7 +24,7 @@ use crate::{command, cpus, tree};
 use origin::Origin;
 use report::Report;
 
-/// Measures what probes and load cost, and fails with 3 when a limit does not hold.
+/// Measures what probes, load and reports cost, and fails with 3 when a limit does not hold.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// What to measure.
@@ -46,6 +47,8 @@ enum Benchmark {
     Load,
     /// Time that probes add to a system call, and throughput that a profiled server keeps.
     Probes,
+    /// Time and memory that a report of a large recording takes.
+    Report,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -91,6 +94,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     match args.what {
         Benchmark::Load => load::measure(&setting, &mut report)?,
         Benchmark::Probes => probes::measure(&setting, &mut report)?,
+        Benchmark::Report => rendering::measure(&setting, &mut report)?,
     }
     match args.format {
         Format::Json => println!("{}", serde_json::to_string_pretty(&report)?),
@@ -104,6 +108,7 @@ impl Benchmark {
         match self {
             Self::Load => "load",
             Self::Probes => "probes",
+            Self::Report => "report",
         }
     }
 }

@@ -67,6 +67,7 @@ pub(crate) fn doctor(args: &DoctorArgs) -> anyhow::Result<u8> {
         checks,
     };
     let text = match args.output.format {
+        Format::Html => as_html(&examination),
         Format::Json => serde_json::to_string_pretty(&examination)? + "\n",
         Format::Text => as_text(&examination)?,
         Format::Markdown => as_markdown(&examination)?,
@@ -104,6 +105,23 @@ fn as_text(examination: &Examination) -> anyhow::Result<String> {
         }
     }
     Ok(text)
+}
+
+fn as_html(examination: &Examination) -> String {
+    let rows: Vec<[&str; 4]> = examination
+        .checks
+        .iter()
+        .map(|check| {
+            let remedy = check.remedy.as_deref().unwrap_or("");
+            [&check.what, check.outcome.word(), &check.found, remedy]
+        })
+        .collect();
+    reports::html::table(
+        "doctor",
+        &examination.host.hostname,
+        ["check", "outcome", "found", "remedy"],
+        &rows,
+    )
 }
 
 fn as_markdown(examination: &Examination) -> anyhow::Result<String> {

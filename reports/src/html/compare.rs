@@ -1,0 +1,68 @@
+//! The page of a comparison, in the order in which it is read.
+
+use maud::html;
+use recording::Recording;
+
+use super::page::{Page, Section};
+use super::{
+    breakdown, calls, configuration, controls, latency, method, payload, rounds, scatter, timeline,
+    verdict, wakes, waterfall,
+};
+use crate::join::join;
+use crate::layout::Footer;
+use crate::view::{self, compare as view_of};
+
+/// Renders an analysed comparison as one page that needs nothing else.
+pub fn compare(recording: &Recording, end: &Footer) -> String {
+    let figures = join(recording);
+    let controls = controls::controls(recording);
+    let section = |id, title, body| Section { id, title, body };
+    let controlled = html! {
+        @if controls.is_some() { (verdict::controls(recording)) }
+        (scatter::scatter(recording))
+        (rounds::rounds(recording))
+    };
+    let sections: Vec<Section> = vec![
+        section("verdict", "Verdict", verdict::verdict(recording, &figures)),
+        section("gates", "Gates", verdict::gates(recording)),
+        section("why", "Why", waterfall::why(recording)),
+        section("time", "Over time", timeline::over_time(recording)),
+        section("latency", "Latency", latency::latency(recording)),
+        section(
+            "calls",
+            "Calls per request",
+            calls::calls(recording, &figures),
+        ),
+        section("cpu", "CPU and idle time", breakdown::breakdown(recording)),
+        section("wakes", "Event loops", wakes::wakes(recording, &figures)),
+        section("rounds", "Rounds", controlled),
+        section(
+            "configuration",
+            "Configurations",
+            configuration::configuration(recording),
+        ),
+        section(
+            "method",
+            "Method and limits",
+            method::method(recording, &figures),
+        ),
+        section("raw", "Raw data", rounds::raw(recording)),
+    ];
+    Page {
+        title: view_of::title(recording),
+        verb: "compare",
+        environment: vec![
+            format!(
+                "{}  {}",
+                view_of::environment(recording),
+                view::machine(&recording.host)
+            ),
+            view_of::conditions(recording, false),
+        ],
+        sections,
+        recording: Some(recording),
+        controls: controls.map(|controls| payload::island(&controls)),
+        footer: end,
+    }
+    .render()
+}

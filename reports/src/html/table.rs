@@ -1,0 +1,36 @@
+//! The page of a single table.
+
+use super::element;
+use super::page::{Page, Section};
+use crate::clean::clean;
+use crate::layout::Footer;
+use crate::view::Table;
+
+/// Renders a table as one page that needs nothing else; text of any origin may be in its cells.
+pub fn table<const COLUMNS: usize>(
+    verb: &'static str,
+    title: &str,
+    header: [&str; COLUMNS],
+    rows: &[[&str; COLUMNS]],
+) -> String {
+    let table = Table {
+        header: header.map(clean).into(),
+        rows: rows.iter().map(|row| row.map(clean).into()).collect(),
+        left: (1..COLUMNS).collect(),
+        optional: Vec::new(),
+    };
+    Page {
+        title: title.to_owned(),
+        verb,
+        environment: Vec::new(),
+        sections: vec![Section {
+            id: "result",
+            title: "Result",
+            body: element::table("Result", &table),
+        }],
+        recording: None,
+        controls: None,
+        footer: &Footer::default(),
+    }
+    .render()
+}
