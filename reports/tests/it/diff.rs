@@ -32,6 +32,16 @@ fn between(a: &Recording, b: &Recording) -> Result<SyscallDiff, DiffError> {
     )
 }
 
+/// The same of made-up counts, by which a server may have sent nothing at all (gate G8).
+fn counted(a: &Recording, b: &Recording) -> SyscallDiff {
+    let options = Options {
+        allowed: vec!["G8".to_owned()],
+        ..Options::default()
+    };
+    let (a, b) = (side(a, &a.arms[0].name), side(b, &b.arms[0].name));
+    diff(a, b, &options).unwrap()
+}
+
 fn calls(diff: &SyscallDiff) -> impl Iterator<Item = &CallDiff> {
     diff.families.iter().flat_map(|family| &family.calls)
 }
@@ -258,7 +268,7 @@ proptest! {
             lock_step(&[server], 1000)
         };
         let (a, b) = (server(&counts), server(&others));
-        let (there, back) = (between(&a, &b).unwrap(), between(&b, &a).unwrap());
+        let (there, back) = (counted(&a, &b), counted(&b, &a));
         prop_assert_eq!(there.a.total, back.b.total);
         for call in calls(&there) {
             let turned = calls(&back).find(|other| other.call == call.call).unwrap();
@@ -282,7 +292,7 @@ proptest! {
             (call.per_request, call.eagain) = (f64::from(*count), 0.0);
         }
         let run = lock_step(&[server], 1000);
-        let found = between(&run, &run).unwrap();
+        let found = counted(&run, &run);
         prop_assert!(calls(&found).all(|call| call.change == DiffWord::NotDistinguishable));
     }
 }
