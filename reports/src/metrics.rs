@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use recording::{LatencyHistogram, Probes, Recording, Round, RoundRole};
+use serde::Serialize;
 
 /// A figure of a round that arms are compared by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +20,20 @@ pub enum Metric {
     /// Ok responses per second of the measured window.
     Throughput,
 }
+
+/// The figures of both sides in one pair of rounds.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Pair {
+    /// Of the first side.
+    pub(crate) a: f64,
+    /// Of the second side.
+    pub(crate) b: f64,
+    /// The rounds that they hang on, by their order: without one of them the pair is not used.
+    pub(crate) rounds: Vec<u32>,
+}
+
+/// A figure of one side in one pair, and the rounds that it hangs on.
+type OneSide = BTreeMap<u32, (f64, Vec<u32>)>;
 
 impl Metric {
     /// Every metric, in the order of the tables.
@@ -101,6 +116,11 @@ pub fn good_rounds<'a>(
 
 /// The figures of two arms, pair by pair: probes off, both rounds good, both figures measured.
 pub fn paired(recording: &Recording, metric: Metric, a: &str, b: &str) -> (Vec<f64>, Vec<f64>) {
+    split(&main_pairs(recording, metric, a, b))
+}
+
+/// The pairs of [`paired`].
+pub(crate) fn main_pairs(recording: &Recording, metric: Metric, a: &str, b: &str) -> Vec<Pair> {
     let left = by_pair(recording, metric, a, Probes::Off);
     let right = by_pair(recording, metric, b, Probes::Off);
     match_pairs(&left, &right)
@@ -136,7 +156,7 @@ pub(crate) fn paired_windows(
 pub fn paired_probes(recording: &Recording, arm: &str) -> (Vec<f64>, Vec<f64>) {
     let on = by_pair(recording, Metric::Throughput, arm, Probes::On);
     let off = by_pair(recording, Metric::Throughput, arm, Probes::Off);
-    match_pairs(&on, &off)
+    split(&match_pairs(&on, &off))
 }
 
 /// Responses that the CPU time of a round was spent on; `None` where it was not read, or where
@@ -156,32 +176,37 @@ pub(crate) fn requests_under_cpu(round: &Round) -> Option<f64> {
 }
 
 /// Values of main rounds by pair.
-fn by_pair(recording: &Recording, metric: Metric, arm: &str, probes: Probes) -> BTreeMap<u32, f64> {
+fn by_pair(recording: &Recording, metric: Metric, arm: &str, probes: Probes) -> OneSide {
     by_pair_of(recording, metric, |round| is_main(round, arm, probes))
 }
 
 /// Values by pair of the rounds that a test holds for. A pair in which one of them failed is left out;
 /// of several rounds of one pair the first counts.
-fn by_pair_of(
-    recording: &Recording,
-    metric: Metric,
-    test: impl Fn(&Round) -> bool,
-) -> BTreeMap<u32, f64> {
-    let mut values = BTreeMap::new();
-    let rounds = || recording.rounds.iter().filter(|round| test(round));
-    for round in rounds() {
-        let whole = rounds().all(|other| other.pair != round.pair || is_good(other));
-        if let Some(value) = metric.of(round).filter(|_| whole) {
-            values.entry(round.pair).or_insert(value);
-        }
+fn by_pair_of(recording: &Recording, metric: Metric, test: impl Fn(&Round) -> bool) -> OneSide {
+    let mut pairs: BTreeMap<u32, Vec<&Round>> = BTreeMap::new();
+    for round in recording.rounds.iter().filter(|round| test(round)) {
+        pairs.entry(round.pair).or_default().push(round);
     }
-    values
+    pairs
+        .into_iter()
+        .filter(|(_, rounds)| rounds.iter().all(|round| is_good(round)))
+        .filter_map(|(pair, rounds)| {
+            let value = rounds.iter().find_map(|round| metric.of(round))?;
+            let orders = rounds.iter().map(|round| round.order).collect();
+            Some((pair, (value, orders)))
+        })
+        .collect()
 }
 
 /// Throughput of the first arm and of its copy, pair by pair.
 pub(crate) fn paired_copies(recording: &Recording) -> (Vec<f64>, Vec<f64>) {
+    split(&copy_pairs(recording))
+}
+
+/// The pairs of [`paired_copies`].
+pub(crate) fn copy_pairs(recording: &Recording) -> Vec<Pair> {
     let Some(first) = recording.arms.first() else {
-        return (Vec::new(), Vec::new());
+        return Vec::new();
     };
     let own = by_pair(recording, Metric::Throughput, &first.name, Probes::Off);
     let copy = by_pair_of(recording, Metric::Throughput, |round| {
@@ -211,8 +236,18 @@ pub(crate) fn paired_at_rate(
     recording: &Recording,
     metric: Metric,
     rate_rps: f64,
-    (a, b): (&str, &str),
+    arms: (&str, &str),
 ) -> (Vec<f64>, Vec<f64>) {
+    split(&rate_pairs(recording, metric, rate_rps, arms))
+}
+
+/// The pairs of [`paired_at_rate`].
+pub(crate) fn rate_pairs(
+    recording: &Recording,
+    metric: Metric,
+    rate_rps: f64,
+    (a, b): (&str, &str),
+) -> Vec<Pair> {
     let of = |arm: &str| {
         by_pair_of(recording, metric, |round| {
             round.arm == arm && round.role == RoundRole::EqualRate { rate_rps } && keeps_rate(round)
@@ -236,8 +271,20 @@ pub(crate) fn is_main(round: &Round, arm: &str, probes: Probes) -> bool {
     round.arm == arm && round.probes == probes && round.role == RoundRole::Main
 }
 
-fn match_pairs(left: &BTreeMap<u32, f64>, right: &BTreeMap<u32, f64>) -> (Vec<f64>, Vec<f64>) {
+fn match_pairs(left: &OneSide, right: &OneSide) -> Vec<Pair> {
     left.iter()
-        .filter_map(|(pair, a)| right.get(pair).map(|b| (*a, *b)))
-        .unzip()
+        .filter_map(|(pair, (a, rounds))| {
+            let (b, others) = right.get(pair)?;
+            Some(Pair {
+                a: *a,
+                b: *b,
+                rounds: rounds.iter().chain(others).copied().collect(),
+            })
+        })
+        .collect()
+}
+
+/// The figures alone, side by side.
+fn split(pairs: &[Pair]) -> (Vec<f64>, Vec<f64>) {
+    pairs.iter().map(|pair| (pair.a, pair.b)).unzip()
 }

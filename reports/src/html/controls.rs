@@ -6,12 +6,12 @@
 
 use std::collections::BTreeMap;
 
-use recording::{GateStatus, Probes, Recording, Round, RoundRole};
+use recording::{GateStatus, Recording};
 use serde::Serialize;
 
 use super::verdict::LEVELS;
 use crate::clean::clean;
-use crate::metrics::{EQUAL_RATE, Metric, equal_rates, is_good, is_main};
+use crate::metrics::{EQUAL_RATE, Metric, Pair, copy_pairs, equal_rates, main_pairs, rate_pairs};
 use crate::statistics::t_quantile;
 use crate::verdict::{pair_verdicts, plain_name};
 
@@ -53,15 +53,6 @@ struct Compared {
     pairs: Vec<Pair>,
 }
 
-/// The figures of both in one pair of rounds.
-#[derive(Serialize)]
-struct Pair {
-    a: f64,
-    b: f64,
-    /// The rounds, by their order: without one of them the pair is not used.
-    rounds: Vec<u32>,
-}
-
 /// What the script of a comparison needs; `None` where there is no verdict on speed.
 pub(super) fn controls(recording: &Recording) -> Option<Controls> {
     let verdict = recording.verdict.as_ref()?;
@@ -81,14 +72,7 @@ pub(super) fn controls(recording: &Recording) -> Option<Controls> {
             metrics: metrics(recording, &first.name, &other.name),
         })
         .collect();
-    let throughput = Metric::Throughput;
-    let own = by_pair(recording, throughput, |r| {
-        is_main(r, &first.name, Probes::Off)
-    });
-    let copy = by_pair(recording, throughput, |r| {
-        r.arm == first.name && r.role == RoundRole::Aa
-    });
-    let aa = matched(&own, &copy);
+    let aa = copy_pairs(recording);
     let metrics = arms.iter().flat_map(|arm| &arm.metrics);
     let most = metrics.map(|metric| metric.pairs.len()).max().unwrap_or(0);
     Some(Controls {
@@ -120,12 +104,10 @@ fn critical_values(pairs: usize) -> BTreeMap<String, Vec<f64>> {
 
 fn metrics(recording: &Recording, a: &str, b: &str) -> Vec<Compared> {
     let compared = |metric: Metric, rate_rps: Option<f64>| {
-        let belongs = |round: &Round, arm: &str| match rate_rps {
-            None => is_main(round, arm, Probes::Off),
-            Some(rate_rps) => round.arm == arm && round.role == RoundRole::EqualRate { rate_rps },
+        let pairs = match rate_rps {
+            None => main_pairs(recording, metric, a, b),
+            Some(rate_rps) => rate_pairs(recording, metric, rate_rps, (a, b)),
         };
-        let left = by_pair(recording, metric, |round| belongs(round, a));
-        let right = by_pair(recording, metric, |round| belongs(round, b));
         let prefix = rate_rps.map_or("", |_| EQUAL_RATE);
         let metric_name = format!("{prefix}{}", metric.name());
         Compared {
@@ -133,7 +115,7 @@ fn metrics(recording: &Recording, a: &str, b: &str) -> Vec<Compared> {
             opposes: rate_rps.is_some() || metric == Metric::ServerCpu,
             metric: metric_name,
             rate_rps,
-            pairs: matched(&left, &right),
+            pairs,
         }
     };
     let mut found: Vec<Compared> = Metric::ALL.map(|metric| compared(metric, None)).into();
@@ -144,42 +126,4 @@ fn metrics(recording: &Recording, a: &str, b: &str) -> Vec<Compared> {
     }
     found.retain(|compared| !compared.pairs.is_empty());
     found
-}
-
-/// A figure by pair, with the rounds that it hangs on: as in `metrics`, a pair in which one of them
-/// failed is left out, and of several the first counts.
-fn by_pair(
-    recording: &Recording,
-    metric: Metric,
-    belongs: impl Fn(&Round) -> bool,
-) -> BTreeMap<u32, (f64, Vec<u32>)> {
-    let mut pairs: BTreeMap<u32, Vec<&Round>> = BTreeMap::new();
-    for round in recording.rounds.iter().filter(|round| belongs(round)) {
-        pairs.entry(round.pair).or_default().push(round);
-    }
-    pairs
-        .into_iter()
-        .filter(|(_, rounds)| rounds.iter().all(|round| is_good(round)))
-        .filter_map(|(pair, rounds)| {
-            let value = rounds.iter().find_map(|round| metric.of(round))?;
-            let orders = rounds.iter().map(|round| round.order).collect();
-            Some((pair, (value, orders)))
-        })
-        .collect()
-}
-
-fn matched(
-    left: &BTreeMap<u32, (f64, Vec<u32>)>,
-    right: &BTreeMap<u32, (f64, Vec<u32>)>,
-) -> Vec<Pair> {
-    left.iter()
-        .filter_map(|(pair, (a, rounds))| {
-            let (b, others) = right.get(pair)?;
-            Some(Pair {
-                a: *a,
-                b: *b,
-                rounds: rounds.iter().chain(others).copied().collect(),
-            })
-        })
-        .collect()
 }
