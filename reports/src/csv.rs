@@ -88,7 +88,6 @@ pub fn syscalls(recording: &Recording) -> String {
         let requests = round.profile_requests.filter(|requests| *requests > 0.0);
         for row in &profile.calls {
             let names: Vec<&str> = row.errors.keys().map(String::as_str).collect();
-            let errors = row.errors.values().copied().fold(0, u64::saturating_add);
             let mut fields = round_fields(round);
             fields.extend([
                 word(&format!("{:?}", row.abi).to_lowercase()),
@@ -96,7 +95,7 @@ pub fn syscalls(recording: &Recording) -> String {
                 word(row.on.map_or("", recording::CallObject::word)),
                 word(&format!("{:?}", row.family).to_lowercase()),
                 row.count.to_string(),
-                errors.to_string(),
+                row.error_count().to_string(),
                 word(&names.join(" ")),
                 number(row.bytes),
                 number(row.time.as_ref().map(|time| time.ns_total)),

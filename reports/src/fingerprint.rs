@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use recording::{Fact, FactWeight, Fingerprint, ServerFingerprint};
+use recording::{Fact, FactWeight, Fingerprint};
 
 /// A fact that is not the same on both sides.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,13 +35,6 @@ pub fn differences(a: &Fingerprint, b: &Fingerprint) -> Vec<Difference> {
             found.extend(between(Some(&server.arm), &server.facts, &other.facts));
         }
     }
-    found.sort_by_key(|difference| difference.weight);
-    found
-}
-
-/// What differs between two servers, whatever they are called.
-pub fn server_differences(a: &ServerFingerprint, b: &ServerFingerprint) -> Vec<Difference> {
-    let mut found = between(None, &a.facts, &b.facts);
     found.sort_by_key(|difference| difference.weight);
     found
 }
@@ -81,6 +74,7 @@ fn between(arm: Option<&str>, a: &[Fact], b: &[Fact]) -> Vec<Difference> {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use recording::ServerFingerprint;
 
     use super::*;
     use FactWeight::{Hard, Note, Soft};

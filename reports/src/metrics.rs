@@ -1,12 +1,14 @@
 //! The scalar figures of one round, and their pairing over the rounds of two arms.
 //!
-//! It owns which rounds may be used: a failed round removes its pair from every statistic. It draws
-//! no conclusion.
+//! It owns which rounds may be used, and why there is none: a failed round removes its pair from every
+//! statistic. It draws no conclusion.
 
 use std::collections::BTreeMap;
 
 use recording::{LatencyHistogram, Probes, Recording, Round, RoundRole};
 use serde::Serialize;
+
+use crate::clean::clean;
 
 /// A figure of a round that arms are compared by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,6 +114,39 @@ pub fn good_rounds<'a>(
         .rounds
         .iter()
         .filter(move |round| is_main(round, arm, probes) && is_good(round))
+}
+
+/// Why an arm has no good round with probes, for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Missing {
+    /// Every round failed.
+    Failed(String),
+    /// It could not be measured; with the remedy, where there is one.
+    NotMeasured(String),
+}
+
+/// Why an arm has no good round with probes, as far as the recording says.
+pub(crate) fn why_no_probed_round(recording: &Recording, arm: &str) -> Option<Missing> {
+    let mut rounds = recording.rounds.iter();
+    let failed = rounds.find_map(|round| {
+        let of_arm = is_main(round, arm, Probes::On);
+        round.failed.as_deref().filter(|_| of_arm)
+    });
+    if let Some(why) = failed {
+        return Some(Missing::Failed(format!(
+            "every round failed: {}",
+            clean(why)
+        )));
+    }
+    let missing = recording.not_measured.first()?;
+    let remedy = missing
+        .remedy
+        .as_deref()
+        .map_or(String::new(), |remedy| format!("; {}", clean(remedy)));
+    Some(Missing::NotMeasured(format!(
+        "{}{remedy}",
+        clean(&missing.why)
+    )))
 }
 
 /// The figures of two arms, pair by pair: probes off, both rounds good, both figures measured.

@@ -7,7 +7,7 @@ use recording::{Abi, CallRow, Detail, Probes, Profile, Recording, Round, Scenari
 use super::lock::error_name;
 use super::{CallKey, Figures, Fixed, Key, LockError};
 use crate::clean::clean;
-use crate::metrics::{Metric, good_rounds, is_main};
+use crate::metrics::{Metric, Missing, good_rounds, why_no_probed_round};
 
 use recording::BudgetOutcome;
 
@@ -172,27 +172,14 @@ pub(super) fn lock_step(recording: &Recording) -> Result<&Scenario, Refusal> {
 
 /// Why an arm has no good round.
 fn no_repeat(recording: &Recording, arm: &str) -> Refusal {
-    let mut rounds = recording
-        .rounds
-        .iter()
-        .filter(|round| is_main(round, arm, Probes::On));
-    if let Some(why) = rounds.find_map(|round| round.failed.as_deref()) {
-        return Refusal {
+    match why_no_probed_round(recording, arm) {
+        Some(Missing::Failed(why)) => Refusal {
             outcome: BudgetOutcome::Failed,
-            why: format!("every round failed: {}", clean(why)),
-        };
-    }
-    match recording.not_measured.first() {
-        Some(missing) => Refusal {
+            why,
+        },
+        Some(Missing::NotMeasured(why)) => Refusal {
             outcome: BudgetOutcome::CannotMeasure,
-            why: format!(
-                "calls were not counted: {}{}",
-                clean(&missing.why),
-                missing
-                    .remedy
-                    .as_deref()
-                    .map_or(String::new(), |remedy| format!("; {}", clean(remedy)))
-            ),
+            why: format!("calls were not counted: {why}"),
         },
         None => Refusal::not_exact("it has no round with probes", REPEAT),
     }
@@ -222,11 +209,7 @@ fn figures(row: &CallRow, requests: f64) -> Result<Figures, LockError> {
     for (name, count) in &row.errors {
         errors.insert(error_name(name)?, Fixed::of(*count as f64 / requests));
     }
-    let failed = row
-        .errors
-        .values()
-        .fold(0_u64, |sum, n| sum.saturating_add(*n));
-    let successful = row.count.saturating_sub(failed);
+    let successful = row.count.saturating_sub(row.error_count());
     Ok(Figures {
         count: Fixed::of(row.count as f64 / requests),
         errors,

@@ -10,7 +10,7 @@ use recording::{
 use super::{DiffError, Operand, word};
 use crate::clean::clean;
 use crate::gates::LOST_SHARE_LIMIT;
-use crate::metrics::{good_rounds, is_main};
+use crate::metrics::{Missing, good_rounds, why_no_probed_round};
 
 /// A call: its table, and its name with what it was done to.
 pub(super) type CallName = (Abi, String);
@@ -214,11 +214,10 @@ fn calls(profile: &Profile, units: f64, times: DiffTimes) -> BTreeMap<CallName, 
 }
 
 fn figures(row: &CallRow, times: DiffTimes) -> DiffFigures {
-    let errors = row.errors.values().map(|count| *count as f64).sum();
     let split = row.split.filter(|_| times == DiffTimes::Split);
     DiffFigures {
         count: row.count as f64,
-        errors,
+        errors: row.error_count() as f64,
         bytes: row.bytes.map(|bytes| bytes as f64),
         inside_ns: row
             .time
@@ -244,7 +243,7 @@ fn accepted(profile: &Profile) -> f64 {
         .calls
         .iter()
         .filter(|row| row.family == Family::Accept);
-    rows.map(|row| row.count as f64 - row.errors.values().map(|n| *n as f64).sum::<f64>())
+    rows.map(|row| row.count as f64 - row.error_count() as f64)
         .sum()
 }
 
@@ -253,23 +252,9 @@ fn why_no_counts(recording: &Recording, arm: &str) -> String {
         let arms: Vec<String> = recording.arms.iter().map(|arm| clean(&arm.name)).collect();
         return format!("the recording has no such arm; it has {}", arms.join(", "));
     }
-    let mut rounds = recording.rounds.iter();
-    let failed = rounds.find_map(|round| {
-        let of_arm = is_main(round, arm, Probes::On);
-        round.failed.as_deref().filter(|_| of_arm)
-    });
-    let missing = recording.not_measured.first();
-    match (failed, missing) {
-        (Some(why), _) => format!("every round failed: {}", clean(why)),
-        (None, Some(missing)) => format!(
-            "{}{}",
-            clean(&missing.why),
-            missing
-                .remedy
-                .as_deref()
-                .map_or(String::new(), |remedy| format!("; {}", clean(remedy)))
-        ),
-        (None, None) => {
+    match why_no_probed_round(recording, arm) {
+        Some(Missing::Failed(why) | Missing::NotMeasured(why)) => why,
+        None => {
             "no round was profiled; measure with `whyfast profile`, or with `whyfast compare` as root"
                 .to_owned()
         }

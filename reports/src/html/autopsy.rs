@@ -5,7 +5,6 @@ use recording::Autopsy;
 
 use super::element;
 use super::page::{Page, Section};
-use crate::layout::Footer;
 use crate::view::autopsy as view;
 
 /// Renders an examination as one page that needs nothing else.
@@ -14,42 +13,34 @@ pub fn autopsy(autopsy: &Autopsy) -> String {
     let verdict = view::verdict(autopsy);
     let next: Vec<_> = view::next(autopsy).into_iter().collect();
     let statements = view::statements(autopsy);
-    Page {
-        title: view::title(autopsy),
-        verb: "autopsy",
-        environment: Vec::new(),
-        sections: vec![
-            section(
-                "verdict",
-                "Verdict",
-                html! {
-                    div.verdict.caution { p { (verdict.text) } }
-                    (element::lines(&next))
-                },
-            ),
-            section(
-                "servers",
-                "Servers",
-                html! {
-                    (element::table("Servers side by side", &view::servers(autopsy)))
-                    (element::lines(&view::ratios(autopsy)))
-                },
-            ),
-            section(
-                "statements",
-                "What follows",
-                html! {
-                    @for (heading, of_kind) in statements {
-                        h3 { (heading) }
-                        (element::lines(&of_kind))
-                    }
-                    (element::lines(&view::unread(autopsy)))
-                },
-            ),
-        ],
-        recording: None,
-        controls: None,
-        footer: &Footer::default(),
-    }
-    .render()
+    let sections = vec![
+        section(
+            "verdict",
+            "Verdict",
+            html! {
+                div.verdict.caution { p { (verdict.text) } }
+                (element::lines(&next))
+            },
+        ),
+        section(
+            "servers",
+            "Servers",
+            html! {
+                (element::table("Servers side by side", &view::servers(autopsy)))
+                (element::lines(&view::ratios(autopsy)))
+            },
+        ),
+        section(
+            "statements",
+            "What follows",
+            html! {
+                @for (heading, of_kind) in statements {
+                    h3 { (heading) }
+                    (element::lines(&of_kind))
+                }
+                (element::lines(&view::unread(autopsy)))
+            },
+        ),
+    ];
+    Page::of_text("autopsy", view::title(autopsy), Vec::new(), sections)
 }

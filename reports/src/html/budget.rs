@@ -5,7 +5,6 @@ use recording::BudgetCheck;
 
 use super::element;
 use super::page::{Page, Section};
-use crate::layout::Footer;
 use crate::view::budget as view;
 
 /// Renders a check as one page that needs nothing else; `accept` is the command that takes over what
@@ -16,28 +15,21 @@ pub fn budget(check: &BudgetCheck, accept: &str) -> String {
         ("Changes", view::changes(check)),
         ("Limits", view::limits(check)),
     ];
-    Page {
-        title: "syscall budget".to_owned(),
-        verb: "gate",
-        environment: vec![view::conditions(check)],
-        sections: vec![Section {
-            id: "verdict",
-            title: "Verdict",
-            body: html! {
-                div.verdict { p { (headline) } }
-                @for (name, table) in &tables {
-                    @if !table.rows.is_empty() {
-                        h3 { (name) }
-                        (element::table(name, table))
-                    }
+    let verdict = Section {
+        id: "verdict",
+        title: "Verdict",
+        body: html! {
+            div.verdict { p { (headline) } }
+            @for (name, table) in &tables {
+                @if !table.rows.is_empty() {
+                    h3 { (name) }
+                    (element::table(name, table))
                 }
-                (element::lines(&view::remarks(check)))
-                (element::lines(&view::next(check, accept).into_iter().collect::<Vec<_>>()))
-            },
-        }],
-        recording: None,
-        controls: None,
-        footer: &Footer::default(),
-    }
-    .render()
+            }
+            (element::lines(&view::remarks(check)))
+            (element::lines(&view::next(check, accept).into_iter().collect::<Vec<_>>()))
+        },
+    };
+    let title = "syscall budget".to_owned();
+    Page::of_text("gate", title, vec![view::conditions(check)], vec![verdict])
 }

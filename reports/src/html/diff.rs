@@ -5,7 +5,6 @@ use recording::SyscallDiff;
 
 use super::element;
 use super::page::{Page, Section};
-use crate::layout::Footer;
 use crate::view::{self, diff as view_of};
 
 /// Renders a difference as one page that needs nothing else.
@@ -13,22 +12,15 @@ pub fn diff(diff: &SyscallDiff) -> String {
     let (a, b) = (view::name(&diff.a.arm), view::name(&diff.b.arm));
     let sides = [('-', &diff.a), ('+', &diff.b)]
         .map(|(mark, side)| format!("{mark} {}", view_of::side(diff, side)));
-    Page {
-        title: format!("{a} against {b}"),
-        verb: "diff",
-        environment: sides.to_vec(),
-        sections: vec![Section {
-            id: "calls",
-            title: "System calls",
-            body: html! {
-                p { (view_of::heading(diff)) }
-                (element::table("System calls", &view_of::table(diff)))
-                (element::lines(&view_of::remarks(diff)))
-            },
-        }],
-        recording: None,
-        controls: None,
-        footer: &Footer::default(),
-    }
-    .render()
+    let calls = Section {
+        id: "calls",
+        title: "System calls",
+        body: html! {
+            p { (view_of::heading(diff)) }
+            (element::table("System calls", &view_of::table(diff)))
+            (element::lines(&view_of::remarks(diff)))
+        },
+    };
+    let title = format!("{a} against {b}");
+    Page::of_text("diff", title, sides.to_vec(), vec![calls])
 }

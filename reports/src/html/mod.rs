@@ -25,6 +25,7 @@ mod plot;
 mod profile;
 mod rounds;
 mod scatter;
+mod single;
 mod table;
 mod timeline;
 mod verdict;

@@ -38,6 +38,25 @@ pub(super) struct Page<'a> {
 }
 
 impl Page<'_> {
+    /// The whole document of something that is no recording.
+    pub(super) fn of_text(
+        verb: &'static str,
+        title: String,
+        environment: Vec<String>,
+        sections: Vec<Section>,
+    ) -> String {
+        Page {
+            title,
+            verb,
+            environment,
+            sections,
+            recording: None,
+            controls: None,
+            footer: &Footer::default(),
+        }
+        .render()
+    }
+
     /// The whole document.
     pub(super) fn render(&self) -> String {
         let title = crate::clean::clean_to(&self.title, TITLE_CHARACTERS);

@@ -3,25 +3,17 @@
 use maud::html;
 use recording::Recording;
 
-use super::page::{Page, Section};
-use super::{calls, element, rounds, wakes};
+use super::page::Section;
+use super::single::Single;
+use super::{calls, element, wakes};
 use crate::layout::Footer;
-use crate::view::{self, Line, profile as view_of, threads};
+use crate::view::{self, profile as view_of, threads};
 
 /// Renders a profile as one page that needs nothing else.
 pub fn profile(recording: &Recording, end: &Footer) -> String {
-    let mut lines: Vec<Line> = view::partial(recording).into_iter().collect();
     let profile = view_of::profile(recording);
-    if let Some(profile) = profile {
-        lines.extend(view_of::lines(profile));
-    } else {
-        lines.push(Line::new("profile", "nothing was measured"));
-        lines.extend(view::compare::unused_rounds(recording));
-    }
-    lines.extend(view::warnings(recording));
-    lines.extend(view::not_measured(recording, &[]));
     let section = |id, title, body| Section { id, title, body };
-    let mut sections = vec![section("result", "Result", element::lines(&lines))];
+    let mut sections = Vec::new();
     if let Some(profile) = profile {
         sections.push(section(
             "calls",
@@ -59,17 +51,13 @@ pub fn profile(recording: &Recording, end: &Footer) -> String {
             ));
         }
     }
-    sections.push(section("raw", "Raw data", rounds::raw(recording)));
-    Page {
-        title: view_of::target(recording).unwrap_or_default(),
+    Single {
         verb: "profile",
-        environment: vec![view::machine(&recording.host)],
+        title: view_of::target(recording).unwrap_or_default(),
+        result: profile.map(view_of::lines),
         sections,
-        recording: Some(recording),
-        controls: None,
-        footer: end,
     }
-    .render()
+    .render(recording, end)
 }
 
 /// Processes or threads that are shown; the recording has all.

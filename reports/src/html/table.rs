@@ -3,7 +3,6 @@
 use super::element;
 use super::page::{Page, Section};
 use crate::clean::clean;
-use crate::layout::Footer;
 use crate::view::Table;
 
 /// Renders a table as one page that needs nothing else; text of any origin may be in its cells.
@@ -19,18 +18,10 @@ pub fn table<const COLUMNS: usize>(
         left: (1..COLUMNS).collect(),
         optional: Vec::new(),
     };
-    Page {
-        title: title.to_owned(),
-        verb,
-        environment: Vec::new(),
-        sections: vec![Section {
-            id: "result",
-            title: "Result",
-            body: element::table("Result", &table),
-        }],
-        recording: None,
-        controls: None,
-        footer: &Footer::default(),
-    }
-    .render()
+    let result = Section {
+        id: "result",
+        title: "Result",
+        body: element::table("Result", &table),
+    };
+    Page::of_text(verb, title.to_owned(), Vec::new(), vec![result])
 }
