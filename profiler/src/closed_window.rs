@@ -106,6 +106,9 @@ impl ClosedWindow {
             lost: delta.lost(),
             cost: self.cost(&delta, states.as_ref()),
             ended_early: None,
+            stacks: None,
+            tls_time: None,
+            requests: None,
             not_measured: self.not_measured(),
             warnings: self.warnings(),
             cpus: states.as_ref().map(|states| {
@@ -302,7 +305,7 @@ pub(crate) fn slice_between<F: Fn(u32) -> Option<(u32, bool)>>(
 /// Programs that run for a call.
 fn events_per_call(detail: Detail) -> u64 {
     match detail {
-        Detail::Floor | Detail::Times | Detail::Sched => 2,
+        Detail::Floor | Detail::Times | Detail::Sched | Detail::Stacks => 2,
         Detail::Counts => 1,
     }
 }

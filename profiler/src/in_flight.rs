@@ -38,7 +38,9 @@ impl InFlight {
             let abi = program_abi(pid, names.native);
             for tid in processes::tids(pid) {
                 let stamped = match detail {
-                    Detail::Times | Detail::Sched => stamp(tables, tid, names, clock()),
+                    Detail::Times | Detail::Sched | Detail::Stacks => {
+                        stamp(tables, tid, names, clock())
+                    }
                     Detail::Counts | Detail::Floor => None,
                 };
                 let call = stamped.or_else(|| {

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::{Hop, Published};
+
 /// Which load to run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Scenario {
@@ -40,14 +42,45 @@ pub struct Scenario {
     /// `null` where the number of pairs was fixed.
     #[serde(default)]
     pub half_width_target: Option<f64>,
+    /// Whether connections are encrypted, and how; `null` in clear.
+    #[serde(default)]
+    pub tls: Option<ScenarioTls>,
+    /// Requests in flight at once on each connection (HTTP/2 streams, or HTTP/1.1 pipelining).
+    #[serde(default)]
+    pub streams: Option<u32>,
+    /// Fields that each request has, beside those that the client always sends.
+    #[serde(default)]
+    pub request_headers: Vec<(String, String)>,
+    /// Requests of a round, where a round is a number of requests and not a time.
+    #[serde(default)]
+    pub requests: Option<u64>,
+    /// Whether the load is as it was published, what it breaks in fairness included.
+    #[serde(default)]
+    pub as_published: bool,
+    /// The publication that this scenario repeats.
+    #[serde(default)]
+    pub published: Option<Published>,
+}
+
+/// How connections of a scenario are encrypted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ScenarioTls {
+    /// Kind of key in the certificate that was made for the run (`rsa-2048`, `p-256`).
+    pub key: String,
+    /// The only version that the client offers (`1.3`); `null` where it offers all.
+    pub version: Option<String>,
+    /// Whether sessions are resumed.
+    pub resumption: bool,
 }
 
 /// What the client speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Protocol {
-    /// HTTP/1.1 in clear.
+    /// HTTP/1.1.
     Http1,
+    /// HTTP/2.
+    Http2,
 }
 
 /// One server in a comparison.
@@ -71,6 +104,10 @@ pub struct Arm {
     pub binary_sha256: Option<String>,
     /// What the parity check saw.
     pub response: Option<ResponseShape>,
+    /// The programs that requests pass through, the client's end first; empty where the arm is one
+    /// program, which is then described by the fields above.
+    #[serde(default)]
+    pub hops: Vec<Hop>,
 }
 
 /// What kind of server an arm is.

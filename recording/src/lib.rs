@@ -22,14 +22,19 @@ mod finding;
 mod fingerprint;
 mod hex;
 mod histogram;
+mod hop;
 mod host;
 mod load;
 mod measures;
 mod profile;
+mod published;
+mod requests;
 mod round;
 mod schema;
+mod stacks;
 mod syscall;
 mod thread_time;
+mod tls_time;
 mod tracer;
 mod transport;
 mod why;
@@ -49,7 +54,7 @@ pub use budget::{
 };
 pub use compare::{
     Arm, ArmKind, Comparison, ConfigFile, Estimate, Gate, GateStatus, Protocol, ResponseShape,
-    Scenario, Setting, Verdict, VerdictWord,
+    Scenario, ScenarioTls, Setting, Verdict, VerdictWord,
 };
 pub use diff::{
     CallDiff, DIFF_SCHEMA, Denominator, DiffFigures, DiffSide, DiffTimes, DiffWord, FamilyDiff,
@@ -60,6 +65,7 @@ pub use finding::{Confidence, Finding, FindingNumber};
 pub use fingerprint::{Fact, FactWeight, Fingerprint, ServerFingerprint};
 pub use hex::hex;
 pub use histogram::{HistogramError, LatencyHistogram, Log2Histogram};
+pub use hop::{Hop, HopProcesses};
 pub use host::{Host, Tool};
 pub use load::{
     ConnectionCounts, CpuTime, Failure, FailureClass, Ledger, Load, LoadPhase, LoadPlan, LoadSlice,
@@ -73,15 +79,19 @@ pub use profile::{
     CallRow, Detail, InFlightCall, Lost, LostClass, OwnCost, Profile, ProfileSlice,
     ProfiledProcess, SliceCall, TimeStats, WaitRow,
 };
+pub use published::{Published, PublishedChange, PublishedFigure};
+pub use requests::{RequestCount, RequestSource};
 pub use round::{MachineCpu, Probes, Round, RoundRole, ServerCount, ServerCpu, ThreadCpu};
 pub use schema::{
     NotMeasured, Partial, Recording, RecordingKind, SCHEMA, SchemaError, Warning, Window,
     json_schema,
 };
+pub use stacks::{Frame, FrameSide, Module, Stack, StackClock, StackSet, Stacks};
 pub use syscall::{Abi, Family, family, name, number};
 pub use thread_time::{
     Calibration, CallObject, CallTime, CpuView, Group, GroupBy, GroupCall, IdleLabel, ThreadTime,
 };
+pub use tls_time::{TlsFunction, TlsLibrary, TlsPurpose, TlsTime};
 pub use tracer::{Tracer, TracerLook};
 pub use transport::{Http2Report, HttpVersion, TlsNegotiated, TlsPlan, TlsReport};
 pub use why::{

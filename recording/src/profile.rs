@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     Abi, Calibration, CallObject, CallTime, CpuView, Family, Group, GroupBy, Hardware, IoUring,
-    Log2Histogram, Network, NotMeasured, ThreadTime, Warning, Window,
+    Log2Histogram, Network, NotMeasured, RequestCount, Stacks, ThreadTime, TlsTime, Warning,
+    Window,
 };
 
 /// How much is probed; each level includes the ones before it.
@@ -24,6 +25,8 @@ pub enum Detail {
     Times,
     /// And where each nanosecond of each thread went, from the scheduler and interrupts too.
     Sched,
+    /// And the functions that threads were in, sampled on the CPU and at each switch off it.
+    Stacks,
 }
 
 /// What the kernel did for the target during one window.
@@ -83,6 +86,16 @@ pub struct Profile {
     /// Counters of the hardware; `null` below detail `times` and where the machine has none.
     #[serde(default)]
     pub hardware: Option<Hardware>,
+    /// Functions that the target was in; `null` below detail `stacks`.
+    #[serde(default)]
+    pub stacks: Option<Stacks>,
+    /// Time inside TLS libraries; `null` where it was not asked for.
+    #[serde(default)]
+    pub tls_time: Option<TlsTime>,
+    /// Requests that a live server answered, where whyfast did not load it; `null` where nobody counted
+    /// them.
+    #[serde(default)]
+    pub requests: Option<RequestCount>,
     /// What was not measured, and why.
     pub not_measured: Vec<NotMeasured>,
     /// What the reader has to know.
@@ -115,6 +128,9 @@ impl Profile {
             io_uring: None,
             network: None,
             hardware: None,
+            stacks: None,
+            tls_time: None,
+            requests: None,
             not_measured: Vec::new(),
             warnings: Vec::new(),
         }

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Load, Profile, Window};
+use crate::{HopProcesses, Load, Profile, Window};
 
 /// Whether a round is profiled in the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -51,6 +51,9 @@ pub struct Round {
     /// The server's own count of its responses; `null` where it has none.
     #[serde(default)]
     pub server_count: Option<ServerCount>,
+    /// Which processes are which hop of a chain; empty where the arm is one program.
+    #[serde(default)]
+    pub hops: Vec<HopProcesses>,
 }
 
 /// What a round is for.

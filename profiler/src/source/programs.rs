@@ -16,7 +16,9 @@ pub(super) fn programs(detail: Detail) -> Vec<(&'static str, &'static str)> {
             (program::TIMES_EXIT, "sys_exit"),
             (program::TIMES_ENTER, "sys_enter"),
         ],
-        Detail::Sched => return [&program::INTERRUPTS[..], &SCHED_PROGRAMS].concat(),
+        Detail::Sched | Detail::Stacks => {
+            return [&program::INTERRUPTS[..], &SCHED_PROGRAMS].concat();
+        }
     };
     [&LIFECYCLE[..], calls].concat()
 }

@@ -233,7 +233,7 @@ fn times(profile: &Profile) -> DiffTimes {
     match profile.detail {
         Detail::Floor | Detail::Counts => DiffTimes::None,
         Detail::Times => DiffTimes::Inside,
-        Detail::Sched => DiffTimes::Split,
+        Detail::Sched | Detail::Stacks => DiffTimes::Split,
     }
 }
 

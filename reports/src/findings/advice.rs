@@ -71,6 +71,7 @@ mod tests {
 
     fn arm(kind: ArmKind, spec: &str, command: &[&str]) -> Arm {
         Arm {
+            hops: Vec::new(),
             name: "x".to_owned(),
             kind,
             spec: spec.to_owned(),

@@ -50,6 +50,7 @@ pub(super) fn probe_cost(recording: &Recording) -> Gate {
     let detail = profiles.map(|profile| profile.detail).max();
     let (limit, title) = match detail {
         Some(Detail::Sched) => (0.80, "sched"),
+        Some(Detail::Stacks) => (0.80, "stacks"),
         Some(Detail::Times) => (0.85, "times"),
         _ => (0.90, "counts"),
     };
@@ -76,7 +77,7 @@ pub(super) fn probe_cost(recording: &Recording) -> Gate {
             Finding::ok(value)
         } else {
             let fix = match detail {
-                Some(Detail::Sched) => "probe less: --detail times",
+                Some(Detail::Sched | Detail::Stacks) => "probe less: --detail times",
                 Some(Detail::Times) => "probe less: --detail counts",
                 _ => "read counts, not times",
             };

@@ -28,6 +28,7 @@ pub(crate) fn environment(recording: &Recording) -> String {
         parts.push(
             match scenario.protocol {
                 Protocol::Http1 => "HTTP/1.1",
+                Protocol::Http2 => "HTTP/2",
             }
             .to_owned(),
         );

@@ -191,6 +191,7 @@ fn window(profile: &Profile) -> Line {
         Detail::Counts => "counts",
         Detail::Times => "times (wall clock inside each call)",
         Detail::Sched => "sched (what each thread did, to the nanosecond)",
+        Detail::Stacks => "stacks (sched, and the functions that threads were in)",
     };
     let mut text = format!(
         "{:.3} s, detail {detail}, copying the counters took {}",

@@ -180,6 +180,12 @@ pub(crate) fn load_recording() -> Recording {
 
 fn scenario(pairs: u32) -> Scenario {
     Scenario {
+        tls: None,
+        streams: None,
+        request_headers: Vec::new(),
+        requests: None,
+        as_published: false,
+        published: None,
         name: "static-1b".to_owned(),
         protocol: Protocol::Http1,
         path: "/file".to_owned(),
@@ -205,6 +211,7 @@ pub(crate) fn arm(name: &str) -> Arm {
         value: value.to_owned(),
     };
     Arm {
+        hops: Vec::new(),
         name: name.to_owned(),
         kind: ArmKind::Recipe,
         spec: name.to_owned(),
@@ -248,6 +255,7 @@ fn round(server: &Server, order: u32, pair: u32, probes: Probes, factor: f64) ->
     let cpu_ns = whole(server.cpu_ns * ok as f64 / factor.sqrt() / slower);
     let profiled = (probes == Probes::On).then(|| profile(server, ok as f64));
     Round {
+        hops: Vec::new(),
         arm: server.name.to_owned(),
         order,
         pair,

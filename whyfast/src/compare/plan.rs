@@ -97,6 +97,12 @@ pub(crate) fn plan(args: &CompareArgs, arms: usize, cpus: &CpuSplit) -> anyhow::
     let stop = stop_rule(args, if lock_step.is_some() { 1 } else { pairs });
     let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
     let scenario = Scenario {
+        tls: None,
+        streams: None,
+        request_headers: Vec::new(),
+        requests: None,
+        as_published: false,
+        published: None,
         name,
         protocol: Protocol::Http1,
         path: format!("/{}", body_name(file.body_bytes)),

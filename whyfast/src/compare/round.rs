@@ -281,6 +281,7 @@ fn start_profiler(stage: &Stage<'_>, server: &Running) -> anyhow::Result<Option<
         recording::Detail::Counts => "counts",
         recording::Detail::Times => "times",
         recording::Detail::Sched => "sched",
+        recording::Detail::Stacks => "stacks",
     };
     command
         .arg("profile")

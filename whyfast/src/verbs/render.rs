@@ -128,6 +128,7 @@ pub(crate) fn blank_arm(name: &str, spec: &str, kind: ArmKind) -> Arm {
         command: Vec::new(),
         binary_sha256: None,
         response: None,
+        hops: Vec::new(),
     }
 }
 
@@ -148,6 +149,7 @@ pub(crate) fn blank_round(arm: &str, probes: Probes) -> Round {
         excluded: None,
         machine_cpu: None,
         server_count: None,
+        hops: Vec::new(),
     }
 }
 

@@ -31,6 +31,8 @@ pub(crate) fn accepts(empty: u64) {
         listener.accept().expect_err("nobody is there");
     }
     let _client = std::net::TcpStream::connect(address).expect("ourselves");
+    // A connection that is established at the client may not yet be in the listener's queue.
+    raw::poll(listener.as_raw_fd(), -1);
     listener.accept().expect("the client");
     done();
 }
