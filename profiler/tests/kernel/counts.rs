@@ -199,7 +199,7 @@ fn unknown_numbers() {
         assert_eq!(
             call.time.as_ref().map(|time| time.timed),
             match detail {
-                Detail::Times | Detail::Sched => Some(4),
+                Detail::Times | Detail::Sched | Detail::Stacks => Some(4),
                 Detail::Counts | Detail::Floor => None,
             }
         );
