@@ -6,14 +6,15 @@
 
 use aya_ebpf::programs::BtfTracePointContext;
 use profiler_common::{
-    COMPAT_ROWS, EAGAIN, FIRST_RESTART_ERRNO, FUTEX_SPLIT, GroupEntry, Kind, MAX_ERRNO,
-    NATIVE_ROWS, NR_CLOSE, NR_SIGRETURN_COMPAT, NR_SIGRETURN_NATIVE, OBJECTS, PENDING, ROWS,
-    SPLIT_CALLS, TARGET, UNKNOWN_ROWS, WAIT_ROWS, WaitLimits, elapsed_ns, errno_slot, futex_object,
-    log2_bucket, pack_start, split_row, start_row, unknown_key, wait_limits,
+    COMPAT_ROWS, EAGAIN, FIRST_RESTART_ERRNO, FUTEX_SPLIT, Kind, MAX_ERRNO, NATIVE_ROWS, NR_CLOSE,
+    NR_SIGRETURN_COMPAT, NR_SIGRETURN_NATIVE, OBJECTS, PENDING, ROWS, SPLIT_CALLS, TARGET,
+    UNKNOWN_ROWS, WAIT_ROWS, WaitLimits, elapsed_ns, errno_slot, futex_object, log2_bucket,
+    pack_start, split_row, start_row, unknown_key, wait_limits,
 };
 
 use crate::{
-    descriptor, group,
+    descriptor,
+    group::{self, Part},
     kernel::{Registers, Task, add, bump, clock_ns, cpu, kind, load, replace_zero, slot, store},
     lifecycle::flags,
     maps::{COUNTS, ERRNOS, EVENTS, FILTERED, ONLY, STARTS, TIMES, UNKNOWN_LIMIT, UNKNOWNS, WAITS},
@@ -48,7 +49,7 @@ pub(crate) fn enter(ctx: &BtfTracePointContext, level: Level) {
     let row = told_apart(row, Registers::argument(ctx, 0), tgid, descriptor::object);
     let now_ns = clock_ns();
     if level == Level::Sched && flags & TARGET != 0 {
-        sched::pass(task, sched::row_of(task), now_ns, sched::Context::Call);
+        sched::pass_alone(task, sched::row_of(task), now_ns, sched::Context::Call);
     }
     store(&start.0, pack_start(now_ns, row));
 }
@@ -90,27 +91,32 @@ pub(crate) fn leave_with(registers: Registers, ret: i64, level: Level) {
             }
         },
     };
-    if level == Level::Sched {
-        sched::pass(task, row, now_ns, sched::Context::Call);
-    }
-    let kind = kind(row);
-    // The child's way out of clone, fork or vfork: not a call of its own.
-    if ret == 0 && matches!(kind, Kind::Fork) {
-        return;
-    }
-    keep_track(kind, registers, tgid, ret);
-    if FILTERED.load() != 0 && !is_wanted(row) {
-        return;
-    }
-    let cpu = cpu();
-    let entry = if group::is_on() {
-        group::entry(task, row)
+    let on_cpu_ns = if level == Level::Sched {
+        sched::pass(task, row, now_ns, sched::Context::Call)
     } else {
-        None
+        0
     };
-    count(row, cpu, kind, ret, registers, entry);
-    if let Some(start) = start {
-        time(row, cpu, start, now_ns, entry);
+    let kind = kind(row);
+    // The child's way out of clone, fork or vfork is not a call of its own.
+    let is_call = ret != 0 || !matches!(kind, Kind::Fork);
+    if is_call {
+        keep_track(kind, registers, tgid, ret);
+    }
+    let mut part = Part {
+        on_cpu_ns,
+        ..Part::default()
+    };
+    if is_call && (FILTERED.load() == 0 || is_wanted(row)) {
+        let cpu = cpu();
+        count(row, cpu, kind, ret, registers, &mut part);
+        if let Some(start) = start {
+            part.inside_ns = time(row, cpu, start, now_ns);
+        }
+    }
+    // Last, and without a branch on what was counted: the verifier walks the search in the table, and what
+    // follows each of its ends, once for each way here that it cannot take for the same.
+    if group::is_on() {
+        group::add(task, row, &part);
     }
 }
 
@@ -225,23 +231,16 @@ fn unknown_row(nr: u32, compat: bool) -> u64 {
 }
 
 #[inline(always)]
-fn count(
-    row: u64,
-    cpu: u32,
-    kind: Kind,
-    ret: i64,
-    registers: Registers,
-    entry: Option<&GroupEntry>,
-) {
+fn count(row: u64, cpu: u32, kind: Kind, ret: i64, registers: Registers, part: &mut Part) {
     let Some(counts) = COUNTS.get(cpu * ROWS + row as u32) else {
         return;
     };
     bump(&counts.count, 1);
-    add(entry.map(|entry| &entry.count), 1);
+    part.count = 1;
     let errno = ret.wrapping_neg() as u64;
     if errno.wrapping_sub(1) < MAX_ERRNO {
         bump(&counts.errors, 1);
-        add(entry.map(|entry| &entry.errors), 1);
+        part.errors = 1;
         if errno == EAGAIN {
             bump(&counts.again, 1);
         } else if let Some(errnos) = ERRNOS.get(row as u32) {
@@ -258,7 +257,7 @@ fn count(
     }
     if kind.counts_bytes() {
         bump(&counts.bytes, ret as u64);
-        add(entry.map(|entry| &entry.bytes), ret as u64);
+        part.bytes = ret as u64;
     } else if let Kind::Wait(index) = kind {
         woke(index, cpu, ret as u64, registers);
     }
@@ -308,20 +307,20 @@ fn take_start(task: Task) -> Option<u64> {
     Some(start)
 }
 
+/// Returns the time inside of the call, ns; 0 where it is not known.
 #[inline(always)]
-fn time(row: u64, cpu: u32, start: u64, now_ns: u64, entry: Option<&GroupEntry>) {
+fn time(row: u64, cpu: u32, start: u64, now_ns: u64) -> u64 {
     // Found asleep when the programs were attached: when it was entered is not known.
     if start < pack_start(1, 0) {
-        return;
+        return 0;
     }
     let Some(ns) = elapsed_ns(start, now_ns) else {
         add(EVENTS.get(0).map(|events| &events.lost_clock), 1);
-        return;
+        return 0;
     };
     let Some(times) = TIMES.get(cpu * ROWS + row as u32) else {
-        return;
+        return 0;
     };
-    add(entry.map(|entry| &entry.ns_total), ns);
     bump(&times.ns_total, ns);
     if ns > load(&times.ns_max) {
         store(&times.ns_max, ns);
@@ -330,6 +329,7 @@ fn time(row: u64, cpu: u32, start: u64, now_ns: u64, entry: Option<&GroupEntry>)
         store(&times.ns_min_inverted, !ns);
     }
     bump(slot(&times.buckets, log2_bucket(ns)), 1);
+    ns
 }
 
 const EINTR: u64 = 4;

@@ -6,7 +6,7 @@ use profiler_common::{
 };
 
 use crate::{
-    kernel::{Task, add, load, replace_zero},
+    kernel::{self, Task, fetch_add, load, replace_zero},
     maps::{EVENTS, GROUP_BY, GROUPS},
 };
 
@@ -27,9 +27,35 @@ pub(crate) fn entry(task: Task, row: u64) -> Option<&'static GroupEntry> {
     let index = find(group_key(tid, task.tgid(), row as u32));
     let entry = GROUPS.get(index);
     if entry.is_none() {
-        add(EVENTS.get(0).map(|events| &events.lost_ungrouped), 1);
+        kernel::add(EVENTS.get(0).map(|events| &events.lost_ungrouped), 1);
     }
     entry
+}
+
+/// What a call adds to its group.
+#[derive(Default)]
+pub(crate) struct Part {
+    /// 1, or 0 where the call is not counted.
+    pub(crate) count: u64,
+    /// 1 for one that returned an error.
+    pub(crate) errors: u64,
+    pub(crate) bytes: u64,
+    /// From entry to exit, ns.
+    pub(crate) inside_ns: u64,
+    /// On a CPU since it was last accounted for, ns.
+    pub(crate) on_cpu_ns: u64,
+}
+
+/// Adds a call.
+#[inline(always)]
+pub(crate) fn add(task: Task, row: u64, part: &Part) {
+    if let Some(entry) = entry(task, row) {
+        fetch_add(&entry.on_cpu_ns, part.on_cpu_ns);
+        fetch_add(&entry.count, part.count);
+        fetch_add(&entry.errors, part.errors);
+        fetch_add(&entry.bytes, part.bytes);
+        fetch_add(&entry.ns_total, part.inside_ns);
+    }
 }
 
 /// Finds or takes the entry of a key; [`GROUP_ENTRIES`] when all that it may have are taken.

@@ -28,31 +28,38 @@ pub(crate) enum Context {
 }
 
 /// A running thread passes from one row to another: the time since the last change belongs to
-/// `row`.
+/// `row`. Returns it, ns.
 #[inline(always)]
-pub(crate) fn pass(task: Task, row: u64, now_ns: u64, context: Context) {
+pub(crate) fn pass(task: Task, row: u64, now_ns: u64, context: Context) -> u64 {
     let Some(segment) = SEGMENTS.get(task.tid()) else {
-        return;
+        return 0;
     };
     let cpu = cpu();
     let Some(cpu_row) = CPUS.get(cpu) else {
-        return;
+        return 0;
     };
     let packed = load(&segment.0);
     if packed == 0 {
         not_ours(cpu_row);
         first_seen(task, now_ns, RUNNING);
-        return;
+        return 0;
     }
     store(&segment.0, pack_segment(now_ns, RUNNING));
     let ns = segment_ns(packed, now_ns).wrapping_sub(interrupted(cpu_row));
     let Some(split) = split(cpu, row) else {
-        return;
+        return 0;
     };
     match context {
         Context::Call => bump(&split.on_cpu_ns, ns),
         Context::Switch => bump(&split.on_cpu_switch_ns, ns),
     }
+    ns
+}
+
+/// The same where nothing else is counted for the group of the thread.
+#[inline(always)]
+pub(crate) fn pass_alone(task: Task, row: u64, now_ns: u64, context: Context) {
+    let ns = pass(task, row, now_ns, context);
     if group::is_on()
         && let Some(entry) = group::entry(task, row)
     {
@@ -193,7 +200,7 @@ pub(crate) fn takes_id(old_tid: u32, tid: u32) {
 #[inline(always)]
 pub(crate) fn ends(task: Task) {
     let now_ns = clock_ns();
-    pass(task, row_of(task), now_ns, Context::Call);
+    pass_alone(task, row_of(task), now_ns, Context::Call);
     if let Some(start) = STARTS.get(task.tid()) {
         store(&start.0, pack_start(now_ns, NR_EXIT_GROUP));
     }
@@ -203,7 +210,7 @@ pub(crate) fn ends(task: Task) {
 #[inline(always)]
 fn off(task: Task, cpu_row: &CpuRow, now_ns: u64, is_preempted: bool, state: u32) {
     let row = row_of(task);
-    pass(task, row, now_ns, Context::Switch);
+    pass_alone(task, row, now_ns, Context::Switch);
     let tid = task.tid();
     let Some(segment) = SEGMENTS.get(tid) else {
         return;
