@@ -20,7 +20,7 @@ pub(crate) fn run(root: &Path, tally: &mut Tally) -> Result<()> {
         let tests = list(&binary)?;
         ensure!(!tests.is_empty(), "{} has no tests", binary.name);
         let Some(reason) = &missing else {
-            tally.run(&mut as_root(&binary), Tier::Kernel)?;
+            tally.run_twice(Tier::Kernel, || as_root(&binary))?;
             continue;
         };
         for test in &tests {

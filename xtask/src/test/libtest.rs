@@ -36,6 +36,37 @@ pub(crate) fn parse_result_line(line: &str) -> Option<Counts> {
     Some(counts)
 }
 
+/// The names of failed tests, from the lists that test binaries end with: their lines `test NAME ...` may
+/// be broken by what tests print.
+#[derive(Debug, Default)]
+pub(crate) struct FailedTests {
+    /// Of the list that is being read; `None` outside of one.
+    list: Option<Vec<String>>,
+    names: Vec<String>,
+}
+
+impl FailedTests {
+    /// Takes the next line.
+    pub(crate) fn line(&mut self, line: &str) {
+        let line = line.trim_end();
+        if line == "failures:" {
+            // The first of two has what the tests printed, the second one the names.
+            self.list = Some(Vec::new());
+        } else if parse_result_line(line).is_some() {
+            self.names.extend(self.list.take().unwrap_or_default());
+        } else if let (Some(list), Some(name)) = (&mut self.list, line.strip_prefix("    "))
+            && !name.is_empty()
+            && !name.contains(' ')
+        {
+            list.push(name.to_owned());
+        }
+    }
+
+    pub(crate) fn names(self) -> Vec<String> {
+        self.names
+    }
+}
+
 /// Names of the tests that a binary lists with `--list --format terse`.
 pub(crate) fn parse_list(text: &str) -> Vec<String> {
     text.lines()
@@ -83,6 +114,20 @@ mod tests {
         ] {
             assert_eq!(parse_result_line(line), None, "{line:?}");
         }
+    }
+
+    /// The names of failed tests are those of the second list, also of several binaries, and not what a test
+    /// printed that looks like one.
+    #[test]
+    fn reads_failed_tests() {
+        let printed = "test kinds::accepts ...\nthread 'main' panicked\nFAILED\n\nfailures:\n\n\
+                       ---- kinds::accepts stdout ----\n    not_a_name\n\n\nfailures:\n    kinds::accepts\n    \
+                       kinds::waits\n\ntest result: FAILED. 1 passed; 2 failed; 0 ignored; 0 measured; 0 \
+                       filtered out\ntest result: ok. 1 passed; 0 failed; 0 ignored\nfailures:\n    other\n\n\
+                       test result: FAILED. 0 passed; 1 failed; 0 ignored\n";
+        let mut failed = FailedTests::default();
+        printed.lines().for_each(|line| failed.line(line));
+        assert_eq!(failed.names(), ["kinds::accepts", "kinds::waits", "other"]);
     }
 
     /// The terse list names tests, and nothing else is taken for one.

@@ -3,6 +3,10 @@
 //! A test that lacks something appends `NAME<TAB>REASON` to the file that `WHYFAST_SKIP_LOG` names;
 //! such tests, and tiers that cannot run at all, are said aloud and counted as skipped. The last
 //! line is always `N passed, N failed, N skipped`.
+//!
+//! A test of real servers, kernels or emulated machines that fails is run a second time, by itself. One that
+//! passes then is a defect to be mended and is named at the end; a few of them do not make a run red, since
+//! whoever waits for it can tell nothing from them.
 
 pub(crate) mod kernel;
 mod libtest;
@@ -20,7 +24,7 @@ use recording::exit_code;
 use crate::command::{self, Guarded};
 use crate::packages;
 use crate::tree::{self, Metadata};
-use libtest::Counts;
+use libtest::{Counts, FailedTests};
 
 /// Runs the tests, tier by tier, and counts what ran.
 #[derive(Debug, clap::Args)]
@@ -44,6 +48,13 @@ pub(crate) enum Tier {
     Kernel,
     /// QEMU, and kernels from Debian's archive: the kernel tests that need no distribution, on each.
     Vm,
+}
+
+impl Tier {
+    /// Whether a failure may be one of the machine: not where nothing but the test itself runs.
+    fn may_run_again(self) -> bool {
+        self != Self::Pure
+    }
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
@@ -95,6 +106,8 @@ pub(crate) struct Tally {
     counts: Counts,
     /// What was skipped and why.
     skipped: Vec<(String, String)>,
+    /// Tests that passed only when they ran again.
+    unstable: Vec<String>,
     /// Whether a skipped test of the tiers `kernel` and `vm` is a failure: on CI, which is root.
     kernel_required: bool,
     /// Holds the file that tests write their skips to.
@@ -108,6 +121,7 @@ impl Tally {
         Ok(Self {
             counts: Counts::default(),
             skipped: Vec::new(),
+            unstable: Vec::new(),
             kernel_required: is_ci(),
             folder: tempfile::tempdir().context("failed to make a temporary folder")?,
             out: Box::new(io::stdout()),
@@ -116,15 +130,50 @@ impl Tally {
 
     /// Runs `cargo test` with some selection of targets.
     fn cargo_test(&mut self, root: &Path, tier: Tier, selection: &[&str]) -> Result<()> {
-        let mut cargo = command::cargo(root);
-        cargo
-            .args(["test", "--workspace", "--no-fail-fast"])
-            .args(selection);
-        self.run(&mut cargo, tier)
+        self.run_twice(tier, || {
+            let mut cargo = command::cargo(root);
+            cargo
+                .args(["test", "--workspace", "--no-fail-fast"])
+                .args(selection)
+                .arg("--");
+            cargo
+        })
     }
 
-    /// Runs a command that prints what the test harness prints, passes it on, and counts.
-    pub(crate) fn run(&mut self, command: &mut Command, tier: Tier) -> Result<()> {
+    /// Runs a command, and what failed of it a second time. The command ends with arguments of the test harness.
+    pub(crate) fn run_twice(&mut self, tier: Tier, command: impl Fn() -> Command) -> Result<()> {
+        let failed = self.run(&mut command(), tier)?;
+        if failed.is_empty() || !tier.may_run_again() {
+            return Ok(());
+        }
+        let before = self.counts;
+        let mut again = command();
+        again.arg(ALONE).args(&failed);
+        let failed_again = self.run(&mut again, tier)?;
+        self.ran_again(before, failed, &failed_again);
+        Ok(())
+    }
+
+    /// Counts tests that failed once by how they ended when they ran again, `before` which there were these
+    /// counts.
+    pub(crate) fn ran_again(&mut self, before: Counts, failed: Vec<String>, again: &[String]) {
+        let ran = self.counts.passed + self.counts.failed - before.passed - before.failed;
+        self.counts = before;
+        // One that did not run proves nothing.
+        if ran < failed.len() as u64 {
+            return;
+        }
+        let passed = failed.into_iter().filter(|name| !again.contains(name));
+        let passed: Vec<String> = passed.collect();
+        let number = passed.len() as u64;
+        self.counts.failed = self.counts.failed.saturating_sub(number);
+        self.counts.passed += number;
+        self.unstable.extend(passed);
+    }
+
+    /// Runs a command that prints what the test harness prints, passes it on, and counts. Returns the names of
+    /// tests that failed.
+    fn run(&mut self, command: &mut Command, tier: Tier) -> Result<Vec<String>> {
         let skip_log = self.folder.path().join("skipped");
         let line = command::describe(command);
         eprintln!("$ {line}");
@@ -133,13 +182,14 @@ impl Tally {
             .stdout(Stdio::piped());
         let mut child = Guarded::spawn(command)?;
         let stdout = child.child.stdout.take().context("stdout is a pipe")?;
-        let counts = pass_on(BufReader::new(stdout), &mut self.out)?;
+        let (counts, failed) = pass_on(BufReader::new(stdout), &mut self.out)?;
         let status = child.child.wait()?;
         self.counts.add(counts);
         if !status.success() && counts.failed == 0 {
             self.fail(&format!("{line}: {status}"))?;
         }
-        self.collect_skips(&skip_log, tier)
+        self.collect_skips(&skip_log, tier)?;
+        Ok(failed)
     }
 
     /// Takes over the skips that tests wrote down; those tests were counted as passed.
@@ -198,6 +248,10 @@ impl Tally {
         Ok(())
     }
 
+    pub(crate) fn counts(&self) -> Counts {
+        self.counts
+    }
+
     pub(crate) fn failed(&self) -> u64 {
         self.counts.failed
     }
@@ -217,6 +271,12 @@ impl Tally {
         for (test, reason) in &self.skipped {
             let (test, reason) = (test.escape_debug(), reason.escape_debug());
             writeln!(self.out, "skipped: {test}: {reason}")?;
+        }
+        for test in &self.unstable {
+            writeln!(self.out, "unstable: {test} passed only when it ran again")?;
+        }
+        if self.unstable.len() > MOST_UNSTABLE {
+            self.fail(&format!("more than {MOST_UNSTABLE} unstable tests"))?;
         }
         let skipped = self.skipped.len() as u64 + self.counts.ignored;
         let Counts { passed, failed, .. } = self.counts;
@@ -245,19 +305,25 @@ fn integration_tests(metadata: &Metadata) -> BTreeSet<String> {
         .collect()
 }
 
-/// Passes lines on and adds up the result lines among them.
-fn pass_on(mut from: impl BufRead, out: &mut impl Write) -> Result<Counts> {
+/// Passes lines on, adds up the result lines among them, and names the tests that failed.
+fn pass_on(mut from: impl BufRead, out: &mut impl Write) -> Result<(Counts, Vec<String>)> {
     let mut counts = Counts::default();
+    let mut failed = FailedTests::default();
     let mut line = Vec::new();
     while from.read_until(b'\n', &mut line)? > 0 {
         out.write_all(&line)?;
-        if let Some(result) = libtest::parse_result_line(&String::from_utf8_lossy(&line)) {
-            counts.add(result);
-        }
+        let text = String::from_utf8_lossy(&line);
+        failed.line(&text);
+        counts.add(libtest::parse_result_line(&text).unwrap_or_default());
         line.clear();
     }
-    Ok(counts)
+    Ok((counts, failed.names()))
 }
+
+/// Makes what follows the whole names of the only tests to run.
+pub(crate) const ALONE: &str = "--exact";
+/// More tests than this that pass only when they run again are a failure.
+const MOST_UNSTABLE: usize = 2;
 
 #[cfg(test)]
 mod tests {
@@ -320,6 +386,35 @@ mod tests {
             ignored: 1,
         };
         assert_eq!((tally.counts, tally.skipped.len()), (expected, 1));
+    }
+
+    /// A test that fails and passes when it runs again is counted once, as passed, and named; one that fails again,
+    /// or that does not run again, has failed, and so has one of the tier that needs nothing.
+    #[test]
+    fn failed_tests_run_again() {
+        let list = |name: &str, passed: u64| {
+            format!(
+                "printf 'failures:\\n    {name}\\n\\ntest result: FAILED. {passed} passed; 1 failed; 0 ignored\\n'"
+            )
+        };
+        let ok = "echo 'test result: ok. 1 passed; 0 failed; 0 ignored'";
+        for (tier, second, expected, unstable) in [
+            (Tier::Loopback, ok, (6, 0), 1),
+            (Tier::Loopback, &*list("a", 0), (5, 1), 0),
+            (Tier::Loopback, "true", (5, 1), 0),
+            (Tier::Pure, ok, (5, 1), 0),
+        ] {
+            let mut tally = silent();
+            let script = format!("[ $# = 0 ] && {{ {}; exit 101; }}; {second}", list("a", 5));
+            let command = || {
+                let mut command = shell(&script);
+                command.arg("sh");
+                command
+            };
+            tally.run_twice(tier, command).expect("it runs");
+            assert_eq!((tally.counts.passed, tally.counts.failed), expected);
+            assert_eq!(tally.unstable.len(), unstable);
+        }
     }
 
     /// Other kernels are booted by default on CI alone, everything else always.

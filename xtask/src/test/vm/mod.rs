@@ -14,7 +14,8 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 
-use super::{Tally, Tier};
+use super::libtest::FailedTests;
+use super::{ALONE, Tally, Tier};
 use crate::{command, packages};
 use guest::{Guest, TOOLS};
 use kernels::Kernel;
@@ -94,9 +95,29 @@ impl Boot {
     }
 
     fn run(&self, kernel: &Kernel, guest: &Guest, folder: &Path, tally: &mut Tally) -> Result<()> {
+        let failed = self.run_tests(self.selection, kernel, guest, folder, tally)?;
+        if failed.is_empty() {
+            return Ok(());
+        }
+        let before = tally.counts();
+        let selection = format!("{ALONE} {}", failed.join(" "));
+        let again = self.run_tests(&selection, kernel, guest, folder, tally)?;
+        tally.ran_again(before, failed, &again);
+        Ok(())
+    }
+
+    /// The names of the tests that failed, of those that the arguments of the test harness choose.
+    fn run_tests(
+        &self,
+        selection: &str,
+        kernel: &Kernel,
+        guest: &Guest,
+        folder: &Path,
+        tally: &mut Tally,
+    ) -> Result<Vec<String>> {
         let name = self.name(&kernel.release);
         let initramfs = folder.join("initramfs");
-        fs::write(&initramfs, guest.initramfs(self.selection)?)
+        fs::write(&initramfs, guest.initramfs(selection)?)
             .with_context(|| format!("failed to write {}", initramfs.display()))?;
         let console = folder.join("console");
         // Of an earlier machine, which may have ended before it wrote any.
@@ -110,8 +131,10 @@ impl Boot {
             console: &console,
         };
         let mut verdict = Verdict::default();
+        let mut failed = FailedTests::default();
         let end = machine.run(TIME_LIMIT, |line| {
             verdict.line(line);
+            failed.line(line);
             tally.line(&name, line)
         })?;
         for (test, reason) in verdict.skipped() {
@@ -125,7 +148,7 @@ impl Boot {
         for failure in verdict.failures(&String::from_utf8_lossy(&said), &how) {
             tally.fail(&format!("{name}: {failure}"))?;
         }
-        Ok(())
+        Ok(failed.names())
     }
 }
 
