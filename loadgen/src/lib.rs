@@ -70,7 +70,7 @@ pub use http2::Http2Config;
 pub use mix::RequestSpec;
 pub use proxy_protocol::ProxyProtocol;
 pub use recording::HttpVersion;
-pub use request_file::{RequestFileError, parse_statuses, read_requests};
+pub use request_file::{RequestFileError, parse_statuses, read_body, read_requests};
 pub use run::run;
 pub use search::{Limit, LimitError, find_max};
 pub use selftest::{SelftestCase, selftest};

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::{self, Read as _};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
@@ -21,7 +22,7 @@ pub enum RequestFileError {
         /// The file.
         path: String,
         /// The kernel's answer.
-        reason: std::io::Error,
+        reason: io::Error,
     },
     /// Not TOML, or not the shape of a request file.
     #[error("{place}: {what}")]
@@ -56,12 +57,31 @@ pub fn read_requests(path: &Path) -> Result<Vec<RequestSpec>, RequestFileError> 
     let folder = path.parent().unwrap_or(Path::new("."));
     parse(&text, &path.display().to_string(), &|body| {
         let path = folder.join(body);
-        fs::read(&path).map_err(|reason| RequestFileError::Read {
+        read_body(&path).map_err(|reason| RequestFileError::Read {
             path: path.display().to_string(),
             reason,
         })
     })
 }
+
+/// Reads the body of a request, of at most [`MAX_BODY`] bytes: it is kept in memory, and the file may have no
+/// end.
+pub fn read_body(path: &Path) -> io::Result<Vec<u8>> {
+    let mut body = Vec::new();
+    let file = fs::File::open(path)?;
+    if file.take(MAX_BODY + 1).read_to_end(&mut body)? as u64 > MAX_BODY {
+        return Err(io::Error::new(
+            io::ErrorKind::FileTooLarge,
+            format!(
+                "it has more than {MAX_BODY} bytes, which is the most that a request is sent with"
+            ),
+        ));
+    }
+    Ok(body)
+}
+
+/// Bytes of the longest body.
+const MAX_BODY: u64 = 1 << 28;
 
 /// Statuses as `200-299,404`; `None` when it is not that.
 pub fn parse_statuses(text: &str) -> Option<Vec<RangeInclusive<u16>>> {
@@ -232,9 +252,18 @@ mod tests {
             Some("body.json") => Ok(b"{}".to_vec()),
             _ => Err(RequestFileError::Read {
                 path: path.display().to_string(),
-                reason: std::io::ErrorKind::NotFound.into(),
+                reason: io::ErrorKind::NotFound.into(),
             }),
         })
+    }
+
+    /// A body of a file without an end is refused, and none is read whole before that is known.
+    #[test]
+    fn bodies_have_a_limit() {
+        let endless = read_body(Path::new("/dev/zero")).unwrap_err();
+        assert_eq!(endless.kind(), io::ErrorKind::FileTooLarge);
+        assert!(endless.to_string().contains("268435456 bytes"));
+        assert_eq!(read_body(Path::new("/dev/null")).unwrap(), b"");
     }
 
     /// Everything that a request can say.

@@ -3,7 +3,6 @@
 mod selftest;
 mod watching;
 
-use std::fs;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
@@ -142,7 +141,7 @@ fn config(args: &LoadArgs) -> anyhow::Result<Config> {
         .map(|line| header(line))
         .collect::<anyhow::Result<_>>()?;
     if let Some(path) = &args.data {
-        let body = fs::read(path)
+        let body = loadgen::read_body(path)
             .with_context(|| format!("failed to read the body from {}", path.display()))?;
         config.body = Some(body);
         "POST".clone_into(&mut config.method);
