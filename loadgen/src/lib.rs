@@ -74,6 +74,6 @@ pub use request_file::{RequestFileError, parse_statuses, read_body, read_request
 pub use run::run;
 pub use search::{Limit, LimitError, find_max};
 pub use selftest::{SelftestCase, selftest};
-pub use shape::{Shape, ShapeError, Stage, Think};
+pub use shape::{Pausing, Shape, ShapeError, Stage, Think};
 pub use target::{Address, UrlError};
 pub use tls::{ClientCertificate, Resumption, TlsConfig, TlsError, TlsVersion};

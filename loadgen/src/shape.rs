@@ -25,6 +25,20 @@ pub struct Shape {
     pub drain: bool,
     /// Seed of everything random.
     pub seed: u64,
+    /// Whether a closed loop pauses to let responses come together.
+    pub pausing: Pausing,
+}
+
+/// Whether the client pauses after a turn of its loop that found few of many responses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Pausing {
+    /// Where it was found to save CPU time and to cost no throughput, which is tried again and again.
+    #[default]
+    Tried,
+    /// Always: two servers that are compared have the same client, whatever a trial would have found.
+    Always,
+    /// Never.
+    Never,
 }
 
 /// A figure that stays or changes evenly for a while.

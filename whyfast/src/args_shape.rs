@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use loadgen::{
-    Check, Config, Limit, ProxyProtocol, Shape, Stage, Think, parse_statuses, read_requests,
+    Check, Config, Limit, Pausing, ProxyProtocol, Shape, Stage, Think, parse_statuses,
+    read_requests,
 };
 use recording::Arrivals;
 
@@ -43,6 +44,9 @@ pub(crate) struct ShapeArgs {
     /// Make think time vary (exponentially) around its mean.
     #[arg(long, requires = "think")]
     think_random: bool,
+    /// Pause after a turn that found few of many responses, so that more come together.
+    #[arg(long, value_enum, default_value_t = PausesArg::Tried, value_name = "WHEN")]
+    pauses: PausesArg,
     /// Wait for what is in flight at the end of the window, instead of giving it up.
     #[arg(long)]
     drain: bool,
@@ -152,6 +156,16 @@ enum ArrivalsArg {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum PausesArg {
+    /// Where trials show that it saves CPU time and costs no throughput.
+    Tried,
+    /// Whatever it brings, as `compare` does.
+    Always,
+    /// Not at all.
+    Never,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum ProxyArg {
     /// One line of text.
     V1,
@@ -179,6 +193,11 @@ impl ShapeArgs {
             }),
             drain: self.drain,
             seed: self.seed,
+            pausing: match self.pauses {
+                PausesArg::Tried => Pausing::Tried,
+                PausesArg::Always => Pausing::Always,
+                PausesArg::Never => Pausing::Never,
+            },
         };
     }
 }

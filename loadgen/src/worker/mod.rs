@@ -137,6 +137,7 @@ impl Worker {
                 .map_err(os("epoll_ctl"))?;
         }
         let tally = Tally::for_plan(&plan);
+        let pauses = Pauses::new(plan.shape.pausing);
         let pacing = Pacing::new(&plan, thread, connections as usize);
         let connector = plan
             .tls
@@ -182,7 +183,7 @@ impl Worker {
             pump: false,
             leaving: false,
             pacing,
-            pauses: Pauses::default(),
+            pauses,
             observer: Observer::new(),
             drain: None,
             next_connect_ns: 0,

@@ -15,9 +15,12 @@ use std::num::NonZeroU64;
 use rustix::thread::{ClockId, clock_nanosleep_relative, set_current_timer_slack};
 use rustix::time::Timespec;
 
+use crate::shape::Pausing;
+
 /// How long the loop of one thread pauses.
 #[derive(Debug, Default)]
 pub(super) struct Pauses {
+    pausing: Pausing,
     /// Mean latency of the responses that came last, ns.
     usual_ns: u64,
     /// Responses in this turn.
@@ -51,6 +54,13 @@ struct Side {
 }
 
 impl Pauses {
+    pub(super) fn new(pausing: Pausing) -> Self {
+        Self {
+            pausing,
+            ..Self::default()
+        }
+    }
+
     /// A response came.
     #[inline]
     pub(super) fn add(&mut self, latency_ns: u64) {
@@ -69,16 +79,23 @@ impl Pauses {
     ) -> Option<u64> {
         let found = std::mem::take(&mut self.found);
         self.responses += found;
-        if now_ns >= self.ends_ns {
-            self.end_period(now_ns, cpu_ns());
-        }
+        let may_pause = match self.pausing {
+            Pausing::Tried => {
+                if now_ns >= self.ends_ns {
+                    self.end_period(now_ns, cpu_ns());
+                }
+                self.is_on
+            }
+            Pausing::Always => true,
+            Pausing::Never => false,
+        };
         let in_flight = u64::from(in_flight);
         let pause_ns = (self.usual_ns / SHARE).min(PAUSE_MAX_NS);
         // By Little's law more than two come in a pause.
         let is_worth_it = pause_ns * in_flight > 2 * self.usual_ns;
         let were_few = found < in_flight / FEW;
         let would_help = pause_ns >= PAUSE_MIN_NS && were_few && is_worth_it;
-        (self.is_on && would_help).then_some(pause_ns)
+        (may_pause && would_help).then_some(pause_ns)
     }
 
     /// Goes on with a trial, judges it, or begins the next one.
@@ -275,6 +292,22 @@ mod tests {
         assert_eq!(with(64, &rare).run(200_000_000_000).1, None);
         // One response in a turn is a quarter of what is in flight.
         assert_eq!(with(4, &busy).run(2_000_000_000).1, None);
+    }
+
+    /// Without trials the same is done whatever it would bring.
+    #[test]
+    fn the_same_for_every_server() {
+        let dearer = |paused| (1_000_000, 16_000, if paused { 9_000 } else { 6_000 });
+        for (pausing, expected) in [(Pausing::Always, true), (Pausing::Never, false)] {
+            for respond in [&busy as &dyn Fn(bool) -> (u64, u64, u64), &dearer] {
+                let mut looping = with(64, respond);
+                looping.pauses = Pauses::new(pausing);
+                looping.run(100_000_000);
+                let (share, _) = looping.run(2_000_000_000);
+                assert_eq!(share > 0.999, expected, "{share}");
+                assert_eq!(share < 0.001, !expected, "{share}");
+            }
+        }
     }
 
     /// What was found out is tried again: a server that gets busy later is noticed.
