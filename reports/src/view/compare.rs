@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use recording::{Arm, Comparison, ConfigFile, NotMeasured, Probes, Protocol, Recording};
+use recording::{Arm, Comparison, ConfigFile, NotMeasured, Probes, Protocol, Recording, Scenario};
 
 use super::judgement::hidden_by_loss;
 use super::{ABSENT, Line, Table, control, name, or_absent, sentence};
@@ -25,14 +25,10 @@ pub(crate) fn environment(recording: &Recording) -> String {
     let mut parts = Vec::new();
     if let Some(scenario) = &recording.scenario {
         parts.push(name(&scenario.name));
-        parts.push(
-            match scenario.protocol {
-                Protocol::Http1 => "HTTP/1.1",
-                Protocol::Http2 => "HTTP/2",
-            }
-            .to_owned(),
-        );
+        parts.extend(scenario.as_published.then(|| "as published".to_owned()));
+        parts.push(protocol(scenario));
         parts.push(match scenario.requests_per_connection {
+            Some(1) => "a new connection for each request".to_owned(),
             Some(requests) => format!("{requests} requests per connection"),
             None => "keep-alive".to_owned(),
         });
@@ -40,6 +36,18 @@ pub(crate) fn environment(recording: &Recording) -> String {
             Some(requests) => format!("{requests} requests one at a time"),
             None => counted(scenario.connections as usize, "connection"),
         });
+        parts.extend(scenario.streams.filter(|&streams| streams > 1).map(|streams| {
+            match scenario.protocol {
+                Protocol::Http1 => format!("{streams} pipelined on each"),
+                Protocol::Http2 => format!("{streams} streams on each"),
+            }
+        }));
+        parts.extend(
+            scenario
+                .request_headers
+                .iter()
+                .map(|(field, value)| format!("{}: {}", name(field), name(value))),
+        );
         let cpus = |cpus: &Option<String>| cpus.as_ref().map_or("any".into(), |c| name(c));
         parts.push(format!(
             "CPUs server {} client {}",
@@ -48,6 +56,30 @@ pub(crate) fn environment(recording: &Recording) -> String {
         ));
     }
     parts.join("  ")
+}
+
+/// The version of HTTP, and what encrypts it.
+fn protocol(scenario: &Scenario) -> String {
+    let http = match scenario.protocol {
+        Protocol::Http1 => "HTTP/1.1",
+        Protocol::Http2 => "HTTP/2",
+    };
+    let Some(tls) = &scenario.tls else {
+        return http.to_owned();
+    };
+    let mut text = format!("{http} over TLS");
+    if let Some(version) = &tls.version {
+        write!(text, " {}", name(version)).expect(WRITES);
+    }
+    write!(text, " ({}", name(&tls.key)).expect(WRITES);
+    for pinned in tls.ciphers.iter().chain(&tls.groups) {
+        write!(text, ", {}", name(pinned)).expect(WRITES);
+    }
+    if tls.resumption {
+        text.push_str(", resumed sessions");
+    }
+    text.push(')');
+    text
 }
 
 /// How long, with what, when, and the version of each arm; with the hashes of the programs where
@@ -62,9 +94,16 @@ pub(crate) fn conditions(recording: &Recording, hashes: bool) -> String {
                 .duration_ns
                 .map(|ns| format!("{} windows", seconds(ns))),
         );
-        parts.push(match scenario.warmup_ns {
-            0 => "no warm-up".to_owned(),
-            ns => format!("{} warm-up", seconds(ns)),
+        let requests = |requests: u64| counted(usize::try_from(requests).unwrap_or(usize::MAX), "request");
+        parts.extend(
+            scenario
+                .requests
+                .map(|count| format!("windows of {}", requests(count))),
+        );
+        parts.push(match (scenario.warmup_ns, scenario.warmup_requests) {
+            (0, None) => "no warm-up".to_owned(),
+            (0, Some(count)) => format!("warm-up of {}", requests(count)),
+            (ns, _) => format!("{} warm-up", seconds(ns)),
         });
     }
     parts.push(format!("whyfast {}", name(&recording.tool.version)));
