@@ -72,10 +72,7 @@ fn first_connections(recording: &Recording) -> Finding {
         None => Finding::not_measured("no good round of every arm", ""),
         Some(spoken) => {
             let parts = spoken.iter().map(|(arm, words)| format!("{arm}: {words}"));
-            Finding::refuse(
-                parts.collect::<Vec<_>>().join("; "),
-                SAME_TLS.to_owned(),
-            )
+            Finding::refuse(parts.collect::<Vec<_>>().join("; "), SAME_TLS.to_owned())
         }
     }
 }

@@ -36,12 +36,15 @@ pub(crate) fn environment(recording: &Recording) -> String {
             Some(requests) => format!("{requests} requests one at a time"),
             None => counted(scenario.connections as usize, "connection"),
         });
-        parts.extend(scenario.streams.filter(|&streams| streams > 1).map(|streams| {
-            match scenario.protocol {
-                Protocol::Http1 => format!("{streams} pipelined on each"),
-                Protocol::Http2 => format!("{streams} streams on each"),
-            }
-        }));
+        parts.extend(
+            scenario
+                .streams
+                .filter(|&streams| streams > 1)
+                .map(|streams| match scenario.protocol {
+                    Protocol::Http1 => format!("{streams} pipelined on each"),
+                    Protocol::Http2 => format!("{streams} streams on each"),
+                }),
+        );
         parts.extend(
             scenario
                 .request_headers
@@ -94,7 +97,8 @@ pub(crate) fn conditions(recording: &Recording, hashes: bool) -> String {
                 .duration_ns
                 .map(|ns| format!("{} windows", seconds(ns))),
         );
-        let requests = |requests: u64| counted(usize::try_from(requests).unwrap_or(usize::MAX), "request");
+        let requests =
+            |requests: u64| counted(usize::try_from(requests).unwrap_or(usize::MAX), "request");
         parts.extend(
             scenario
                 .requests

@@ -442,3 +442,6 @@ const BUILT_IN: &[(&str, &str)] = &[
 
 /// The figures of publications by name.
 const PUBLISHED: &[(&str, &str)] = &[];
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -81,7 +81,8 @@ impl Workspace {
             self.give_away(&place)?;
             place.push(name);
         }
-        fs::write(&place, body).with_context(|| format!("failed to write {bytes} bytes to serve"))?;
+        fs::write(&place, body)
+            .with_context(|| format!("failed to write {bytes} bytes to serve"))?;
         self.give_away(&place)
     }
 
