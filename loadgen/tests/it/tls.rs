@@ -487,3 +487,24 @@ fn self_made_certificates_are_trusted_when_given() {
     config.tls.ca_file = Some(authority.file("ca.pem"));
     assert!(run_refused(&config).to_string().contains("--cacert"));
 }
+
+/// A request that is fetched tells what its connection negotiated; over HTTP/2 the server has to choose
+/// that.
+#[test]
+fn fetching_tells_what_was_negotiated() {
+    let authority = Authority::new();
+    let server = authority.serve();
+    let config = trusting(&authority, &server, 1, 1);
+    let tls = fetch_with(&config).unwrap().tls.unwrap();
+    assert_eq!(
+        (&*tls.version, &*tls.certificate_key, tls.alpn.as_deref()),
+        ("TLSv1.3", "ECDSA P-256", Some("http/1.1"))
+    );
+    let mut without = authority.server_config();
+    without.alpn_protocols.clear();
+    let server = always_ok(without, Then::Keep);
+    let mut config = trusting(&authority, &server, 1, 1);
+    config.http = HttpVersion::Http2;
+    let error = fetch_with(&config).unwrap_err().to_string();
+    assert!(error.contains("chose none"), "{error}");
+}
