@@ -27,7 +27,7 @@ Exit codes: 0 done, 1 failed, 2 usage, 3 a limit was broken, 4 inconclusive, 5 n
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
     /// Run servers against each other and say which is faster, and why.
-    Compare(CompareArgs),
+    Compare(Box<CompareArgs>),
     /// Profile a running server, or a command, in the kernel.
     Profile(Box<ProfileArgs>),
     /// Put load on a server.

@@ -262,7 +262,8 @@ fn a_response_is_fetched() {
             (fetched.body.as_slice(), fetched.wire_body.as_slice()),
             (&b"hello"[..], &b"hello"[..])
         );
-        let lines: String = pairs.iter().map(|(n, v)| format!("{n}: {v}\r\n")).collect();
+        let lines: Vec<String> = pairs.iter().map(|(n, v)| format!("{n}: {v}\r\n")).collect();
+        let lines = lines.concat();
         let head = String::from_utf8(fetched.raw_head).unwrap();
         assert_eq!(head, format!("HTTP/2 200\r\n{lines}\r\n"));
         assert_eq!((fetched.tls, judge.seen.requests.load(SeqCst)), (None, 1));

@@ -70,12 +70,12 @@ impl Authority {
     }
 
     /// A server that takes no certificates, and answers everything.
-    fn serve(&self) -> Server {
+    pub(crate) fn serve(&self) -> Server {
         always_ok(self.server_config(), Then::Keep)
     }
 }
 
-fn always_ok(config: ServerConfig, then: Then) -> Server {
+pub(crate) fn always_ok(config: ServerConfig, then: Then) -> Server {
     Server::start_tls(Arc::new(config), move |exchange| {
         exchange.send(OK);
         then
@@ -83,7 +83,12 @@ fn always_ok(config: ServerConfig, then: Then) -> Server {
 }
 
 /// A load that trusts the authority.
-fn trusting(authority: &Authority, server: &Server, requests: u64, connections: u32) -> Config {
+pub(crate) fn trusting(
+    authority: &Authority,
+    server: &Server,
+    requests: u64,
+    connections: u32,
+) -> Config {
     let mut config = by_count(server, requests, connections);
     config.tls.ca_file = Some(authority.file("ca.pem"));
     config
@@ -486,25 +491,4 @@ fn self_made_certificates_are_trusted_when_given() {
     config.tls.server_name = None;
     config.tls.ca_file = Some(authority.file("ca.pem"));
     assert!(run_refused(&config).to_string().contains("--cacert"));
-}
-
-/// A request that is fetched tells what its connection negotiated; over HTTP/2 the server has to choose
-/// that.
-#[test]
-fn fetching_tells_what_was_negotiated() {
-    let authority = Authority::new();
-    let server = authority.serve();
-    let config = trusting(&authority, &server, 1, 1);
-    let tls = fetch_with(&config).unwrap().tls.unwrap();
-    assert_eq!(
-        (&*tls.version, &*tls.certificate_key, tls.alpn.as_deref()),
-        ("TLSv1.3", "ECDSA P-256", Some("http/1.1"))
-    );
-    let mut without = authority.server_config();
-    without.alpn_protocols.clear();
-    let server = always_ok(without, Then::Keep);
-    let mut config = trusting(&authority, &server, 1, 1);
-    config.http = HttpVersion::Http2;
-    let error = fetch_with(&config).unwrap_err().to_string();
-    assert!(error.contains("chose none"), "{error}");
 }

@@ -8,7 +8,7 @@ use crate::fixture::{comparison, h2o, nginx};
 fn published_page() -> Recording {
     let mut recording = comparison(&[nginx(), h2o()], 8);
     let scenario = recording.scenario.as_mut().unwrap();
-    scenario.name = "h2-tls13-page".to_owned();
+    "h2-tls13-page".clone_into(&mut scenario.name);
     scenario.protocol = Protocol::Http2;
     scenario.as_published = true;
     scenario.streams = Some(4);

@@ -91,19 +91,21 @@ impl Certificate {
 mod tests {
     use super::*;
 
-    /// Each kind of key is made, nobody else can read it, and the file with both has both.
+    /// Each kind of key is certificate, nobody else can read it, and the file with both has both.
     #[test]
     fn files_are_private_and_complete() {
         for kind in [KeyKind::Rsa2048, KeyKind::P256] {
             let folder = tempfile::tempdir().unwrap();
-            let made = Certificate::create(kind, folder.path()).unwrap();
-            for file in made.files() {
+            let certificate = Certificate::create(kind, folder.path()).unwrap();
+            for file in certificate.files() {
                 let mode = file.metadata().unwrap().permissions().mode();
                 assert_eq!(mode & 0o777, 0o400, "{}", file.display());
             }
             let read = |path: &Path| fs::read_to_string(path).unwrap();
-            let both = read(&made.pem);
-            assert!(both.contains(&read(&made.cert)) && both.contains(&read(&made.key)));
+            let both = read(&certificate.pem);
+            assert!(
+                both.contains(&read(&certificate.cert)) && both.contains(&read(&certificate.key))
+            );
             assert_eq!(both.matches("-----BEGIN ").count(), 2);
         }
     }

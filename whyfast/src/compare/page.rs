@@ -1,5 +1,7 @@
 //! A made text page, which compresses the way that real pages do.
 
+use std::fmt::Write as _;
+
 /// A page of HTML of exactly so many bytes, the same every time. What is too small for a page is text.
 pub(crate) fn page(bytes: usize) -> Vec<u8> {
     let mut random = Random(SEED);
@@ -22,8 +24,11 @@ pub(crate) fn page(bytes: usize) -> Vec<u8> {
 fn add_item(text: &mut String, random: &mut Random) {
     let link = random.word();
     let number = random.below(1000);
-    text.push_str("<li class=\"entry\"><a class=\"link\" href=\"/");
-    text.push_str(&format!("{link}/{number}\">{link}</a>"));
+    write!(
+        text,
+        "<li class=\"entry\"><a class=\"link\" href=\"/{link}/{number}\">{link}</a>"
+    )
+    .expect("writing to a string cannot fail");
     for _ in 0..WORDS_MIN + random.below(WORDS_SPAN) {
         text.push(' ');
         text.push_str(random.word());

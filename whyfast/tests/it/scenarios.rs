@@ -175,9 +175,9 @@ fn other_sessions_are_refused_unless_published() {
     let arms = [&*arms[0], &arms[1]];
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("mine.toml");
-    let text = "summary = \"s\"\nbody_bytes = 10\nconnections = 2\nrequests = 20\n[tls]\n\
+    let scenario = "summary = \"s\"\nbody_bytes = 10\nconnections = 2\nrequests = 20\n[tls]\n\
                 [[as_published.unfair]]\ngate = \"G2\"\nwhat = \"each had a version of its own\"";
-    std::fs::write(&path, text).unwrap();
+    std::fs::write(&path, scenario).unwrap();
     let mine = path.to_str().unwrap();
     let test = "scenarios::other_sessions_are_refused_unless_published";
     let Some((recording, code)) = compare(test, arms, &["--scenario", mine]) else {

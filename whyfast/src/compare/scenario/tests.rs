@@ -10,7 +10,7 @@ use crate::compare::plan::{Plan, plan};
 use crate::machine::split_cpus;
 
 /// The arguments of `whyfast compare`.
-fn arguments(words: &[&str]) -> CompareArgs {
+fn arguments(words: &[&str]) -> Box<CompareArgs> {
     let cli = Cli::try_parse_from([&["whyfast", "compare"], words].concat()).unwrap();
     match cli.verb {
         Verb::Compare(args) => args,
