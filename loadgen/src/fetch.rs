@@ -1,11 +1,13 @@
 //! One request and its whole response, for checking what a server answers. It blocks, and it reads
-//! with the parser of the load, so that both see the same.
+//! with the parser of the load, so that both see the same; HTTP/2 with another one (`http2`).
+
+mod http2;
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-use recording::HttpVersion;
+use recording::{HttpVersion, TlsNegotiated};
 use rustls::{ClientConnection, StreamOwned};
 
 use crate::config::{Config, ConfigError};
@@ -13,7 +15,7 @@ use crate::error::list;
 use crate::http1::{EndOfInput, Event, Framing, HeadCache, ProtocolViolation, ResponseParser};
 use crate::plan::alpn;
 use crate::target::Target;
-use crate::tls::{Settings, TlsError};
+use crate::tls::{Settings, TlsError, negotiated};
 
 /// A response.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,6 +36,8 @@ pub struct Fetched {
     pub interim_responses: u32,
     /// Whether another request could have followed on the connection.
     pub reusable: bool,
+    /// What was negotiated, where the connection is encrypted.
+    pub tls: Option<TlsNegotiated>,
 }
 
 impl Fetched {
@@ -84,9 +88,23 @@ pub enum FetchError {
     /// A session that cannot even begin.
     #[error("TLS cannot begin: {0}")]
     Handshake(rustls::Error),
+    /// HTTP/2 came to no good end.
+    #[error("HTTP/2 failed: {0}")]
+    Http2(h2::Error),
+    /// The server chose another protocol than HTTP/2.
+    #[error(
+        "the server does not speak HTTP/2: offered h2 by ALPN, it chose {chosen} (nginx: `listen PORT ssl http2`)"
+    )]
+    NotHttp2 {
+        /// What it chose.
+        chosen: String,
+    },
     /// The response breaks the protocol.
     #[error("the server broke the protocol: {0}")]
     Protocol(#[from] ProtocolViolation),
+    /// A request that HTTP/2 cannot carry.
+    #[error("the request cannot be sent: {0}")]
+    Request(http::Error),
     /// The name has no address.
     #[error("cannot resolve {host:?}: {reason}")]
     Resolve {
@@ -111,7 +129,8 @@ pub fn fetch(url: &str, headers: &[(String, String)]) -> Result<Fetched, FetchEr
     fetch_with(&config)
 }
 
-/// Makes one request of a load, as [`fetch`] does, over HTTP/1.1 whatever the load speaks.
+/// Makes one request of a load, as [`fetch`] does, over the version of HTTP that the load speaks (HTTP/1.1
+/// where that asks to be upgraded).
 pub fn fetch_with(config: &Config) -> Result<Fetched, FetchError> {
     let (target, request) = config.checked()?;
     let addresses = target.resolve().map_err(|reason| FetchError::Resolve {
@@ -119,7 +138,11 @@ pub fn fetch_with(config: &Config) -> Result<Fetched, FetchError> {
         reason,
     })?;
     let deadline = Instant::now() + TIMEOUT;
-    let mut stream = Wire::new(connect(&addresses, deadline)?, config, &target)?;
+    let socket = connect(&addresses, deadline)?;
+    if config.http == HttpVersion::Http2 {
+        return http2::fetch(socket, config, &target);
+    }
+    let mut stream = Wire::new(socket, config, &target)?;
     stream
         .socket()
         .set_write_timeout(Some(TIMEOUT))
@@ -139,7 +162,10 @@ pub fn fetch_with(config: &Config) -> Result<Fetched, FetchError> {
             response.add(&buffer[..count])?
         };
         if done {
-            return Ok(response.fetched);
+            return Ok(Fetched {
+                tls: stream.negotiated(),
+                ..response.fetched
+            });
         }
     }
 }
@@ -212,6 +238,14 @@ impl Wire {
         }
     }
 
+    /// What the handshake agreed on.
+    fn negotiated(&self) -> Option<TlsNegotiated> {
+        match self {
+            Self::Plain(_) => None,
+            Self::Tls(stream) => Some(negotiated(&stream.conn)),
+        }
+    }
+
     fn write_all(&mut self, bytes: &[u8]) -> std::io::Result<()> {
         match self {
             Self::Plain(socket) => socket.write_all(bytes),
@@ -253,6 +287,7 @@ impl Response {
                 framing: Framing::None,
                 interim_responses: 0,
                 reusable: false,
+                tls: None,
             },
             has_head: false,
         }

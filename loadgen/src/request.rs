@@ -94,6 +94,20 @@ fn http2(config: &Config, target: &Target) -> Result<Option<Http2Request>, Confi
     if config.http == HttpVersion::Http1 {
         return Ok(None);
     }
+    let fields = http2_fields(config, target)?;
+    let body = config.body.as_deref().unwrap_or_default();
+    Ok(Some(Http2Request::build(
+        &fields,
+        body,
+        config.placeholders,
+    )))
+}
+
+/// The fields of a request over HTTP/2, in their order.
+pub(crate) fn http2_fields(
+    config: &Config,
+    target: &Target,
+) -> Result<Vec<(String, String)>, ConfigError> {
     let named = |wanted: &str| {
         let mut headers = config.headers.iter();
         headers.find(|(name, _)| name.eq_ignore_ascii_case(wanted))
@@ -131,12 +145,7 @@ fn http2(config: &Config, target: &Target) -> Result<Option<Http2Request>, Confi
         None if EXPECTS_BODY.contains(&config.method.as_str()) => add("content-length", "0"),
         None => {}
     }
-    let body = body.unwrap_or_default();
-    Ok(Some(Http2Request::build(
-        &fields,
-        body,
-        config.placeholders,
-    )))
+    Ok(fields)
 }
 
 /// The request that asks to change to HTTP/2, where that is asked for.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Hop, Published};
+use crate::{Hop, Published, TlsNegotiated};
 
 /// Which load to run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -60,6 +60,22 @@ pub struct Scenario {
     /// The publication that this scenario repeats.
     #[serde(default)]
     pub published: Option<Published>,
+    /// Requests that are sent before the window and not counted, where warm-up is a number of requests
+    /// and not a time.
+    #[serde(default)]
+    pub warmup_requests: Option<u64>,
+    /// What the publication did that is no fair comparison, where the load is as it was published.
+    #[serde(default)]
+    pub unfair: Vec<Unfair>,
+}
+
+/// Something that a publication did and that is no fair comparison.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Unfair {
+    /// The gate that refuses it (`G2`), and that is allowed for this reason; `null` where none does.
+    pub gate: Option<String>,
+    /// What was done, in a sentence.
+    pub what: String,
 }
 
 /// How connections of a scenario are encrypted.
@@ -71,6 +87,13 @@ pub struct ScenarioTls {
     pub version: Option<String>,
     /// Whether sessions are resumed.
     pub resumption: bool,
+    /// The only cipher suites that the client offers, best first; empty where the choice is left to
+    /// the servers.
+    #[serde(default)]
+    pub ciphers: Vec<String>,
+    /// The only groups of the key exchange that the client offers; empty where it offers all.
+    #[serde(default)]
+    pub groups: Vec<String>,
 }
 
 /// What the client speaks.
@@ -151,14 +174,19 @@ pub struct ResponseShape {
     pub body_sha256: String,
     /// Bytes of the body on the wire.
     pub body_bytes: u64,
-    /// Bytes of the response head: status line, header lines and the empty line.
+    /// Bytes of the response head: status line, header lines and the empty line. That of HTTP/2 is
+    /// compressed with what came before it, so what counts is its form in HTTP/1.1.
     pub head_bytes: u64,
     /// Value of Content-Encoding; `null` when absent.
     pub content_encoding: Option<String>,
-    /// How the body ends: `content-length`, `chunked`, `close` or `none`.
+    /// How the body ends: `content-length`, `chunked`, `close`, `none`, or `end-stream` in HTTP/2
+    /// without a length.
     pub framing: String,
     /// Header names and values in order, of the first response.
     pub headers: Vec<(String, String)>,
+    /// What the first connection negotiated, where it was encrypted.
+    #[serde(default)]
+    pub tls: Option<TlsNegotiated>,
 }
 
 /// A check that can refuse a comparison.

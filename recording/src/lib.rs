@@ -54,7 +54,7 @@ pub use budget::{
 };
 pub use compare::{
     Arm, ArmKind, Comparison, ConfigFile, Estimate, Gate, GateStatus, Protocol, ResponseShape,
-    Scenario, ScenarioTls, Setting, Verdict, VerdictWord,
+    Scenario, ScenarioTls, Setting, Unfair, Verdict, VerdictWord,
 };
 pub use diff::{
     CallDiff, DIFF_SCHEMA, Denominator, DiffFigures, DiffSide, DiffTimes, DiffWord, FamilyDiff,

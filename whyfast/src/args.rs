@@ -8,6 +8,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use recording::{Detail, GroupBy};
 
 use crate::args_http::HttpArgs;
+use crate::args_scenario::ScenarioArgs;
 use crate::args_shape::{LoadFormat, RequestArgs, ResultArgs, ShapeArgs};
 use crate::args_stored::{DiffArgs, GateArgs};
 
@@ -26,7 +27,7 @@ Exit codes: 0 done, 1 failed, 2 usage, 3 a limit was broken, 4 inconclusive, 5 n
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
     /// Run servers against each other and say which is faster, and why.
-    Compare(CompareArgs),
+    Compare(Box<CompareArgs>),
     /// Profile a running server, or a command, in the kernel.
     Profile(Box<ProfileArgs>),
     /// Put load on a server.
@@ -60,7 +61,7 @@ pub(crate) enum Verb {
     Guard,
     /// Look at what a server answers.
     #[command(hide = true)]
-    Probe(ProbeArgs),
+    Probe(Box<ProbeArgs>),
     /// Look who else traces the machine.
     #[command(hide = true)]
     Tracers(TracersArgs),
@@ -93,17 +94,16 @@ pub(crate) struct OutputArgs {
 #[derive(Debug, Args)]
 pub(crate) struct CompareArgs {
     /// The servers, at least two (with --lock-step, one is enough); the first is the reference. None:
-    /// two styles of the built-in server.
+    /// those of the scenario, or two styles of the built-in server.
     ///
     /// A recipe (nginx, h2o), with a variant (nginx:seed), another build of it
     /// (nginx@/path/to/nginx); the built-in server (testserver:open-read,spin-us=5); a command
-    /// (`name=cmd:COMMAND`, where {port}, {cpus}, {dir} and {root} are replaced); or a live server
+    /// (`name=cmd:COMMAND`, where {port}, {cpus}, {dir}, {root}, {cert}, {key} and {pem} are replaced); or a live server
     /// (`name=URL,port=443`, or pid=, comm=, unit=, cgroup=). `name=ARM` gives any arm a name of its own.
     #[arg(value_name = "ARM")]
     pub(crate) arms: Vec<String>,
-    /// The load: a built-in scenario, or a TOML file.
-    #[arg(long, default_value = "static-1b", value_name = "NAME|FILE")]
-    pub(crate) scenario: String,
+    #[command(flatten)]
+    pub(crate) scenario: ScenarioArgs,
     /// Six pairs of short rounds: an indication within 90 seconds (the default).
     #[arg(long, conflicts_with = "publish")]
     pub(crate) quick: bool,
@@ -117,15 +117,6 @@ pub(crate) struct CompareArgs {
     /// Pairs of rounds, whatever the interval.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) pairs: Option<u32>,
-    /// Measured window of a round.
-    #[arg(short, long, value_name = "TIME", value_parser = duration)]
-    pub(crate) duration: Option<Duration>,
-    /// Warm-up of a round.
-    #[arg(long, value_name = "TIME", value_parser = duration)]
-    pub(crate) warmup: Option<Duration>,
-    /// Connections; overrides the scenario.
-    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) connections: Option<u32>,
     /// The margin below which a difference does not matter, in percent.
     #[arg(long, default_value_t = 2.0, value_name = "PERCENT")]
     pub(crate) margin: f64,
@@ -426,6 +417,11 @@ pub(crate) struct ProbeArgs {
     /// Requests, one after the other.
     #[arg(long, default_value_t = 100)]
     pub(crate) count: u32,
+    /// A header line, `Name: value`.
+    #[arg(short = 'H', long, value_name = "HEADER")]
+    pub(crate) header: Vec<String>,
+    #[command(flatten)]
+    pub(crate) http: HttpArgs,
 }
 
 #[derive(Debug, Args)]

@@ -14,6 +14,8 @@ pub enum Framing {
     Chunked,
     /// The end of the connection.
     Close,
+    /// The end of the stream, in HTTP/2 without a number of bytes.
+    EndStream,
     /// There is no body.
     None,
 }
@@ -25,6 +27,7 @@ impl Framing {
             Self::ContentLength(_) => "content-length",
             Self::Chunked => "chunked",
             Self::Close => "close",
+            Self::EndStream => "end-stream",
             Self::None => "none",
         }
     }

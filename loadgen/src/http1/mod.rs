@@ -241,7 +241,7 @@ impl ResponseParser {
             Framing::None => State::Done { trailer_bytes: 0 },
             Framing::ContentLength(left) => State::Fixed { left },
             Framing::Chunked => State::Chunked(ChunkDecoder::new()),
-            Framing::Close => State::UntilClose,
+            Framing::Close | Framing::EndStream => State::UntilClose,
         };
         Ok(Some(Event::Head { head, raw }))
     }

@@ -16,7 +16,7 @@ use std::path::PathBuf;
 
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) use certificate::key_type;
-pub(crate) use report::TlsTally;
+pub(crate) use report::{TlsTally, negotiated};
 pub(crate) use session::{Progress, Session};
 pub use setup::TlsError;
 pub(crate) use setup::{Connector, Settings};

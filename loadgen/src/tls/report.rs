@@ -61,34 +61,21 @@ impl TlsTally {
             *count += 1;
         }
         self.update_key(facts);
-        let cipher = facts
-            .negotiated_cipher_suite()
-            .map_or("unknown", |suite| names::suite_name(suite.suite()));
-        let version = facts
-            .protocol_version()
-            .map_or("unknown", names::version_name);
-        let group = facts
-            .negotiated_key_exchange_group()
-            .map(|group| names::group_name(group.name()));
-        let alpn = facts.alpn_protocol();
-        let key = &self.key;
-        let known = self.negotiated.iter_mut().find(|known| {
-            known.version == version
-                && known.cipher == cipher
-                && known.group.as_deref() == group
-                && known.certificate_key == *key
-                && known.alpn.as_deref().map(str::as_bytes) == alpn
-        });
-        match known {
-            Some(known) => known.count += 1,
-            None => self.negotiated.push(TlsNegotiated {
-                version: version.to_owned(),
-                cipher: cipher.to_owned(),
-                group: group.map(str::to_owned),
-                certificate_key: key.clone(),
-                alpn: alpn.map(|alpn| String::from_utf8_lossy(alpn).into_owned()),
-                count: 1,
-            }),
+        let kind = kind_of(facts, self.key.clone());
+        self.add_kind(&kind);
+    }
+
+    /// Counts sessions of a kind.
+    fn add_kind(&mut self, kind: &TlsNegotiated) {
+        let same = |known: &&mut TlsNegotiated| {
+            TlsNegotiated {
+                count: kind.count,
+                ..(**known).clone()
+            } == *kind
+        };
+        match self.negotiated.iter_mut().find(same) {
+            Some(known) => known.count += kind.count,
+            None => self.negotiated.push(kind.clone()),
         }
     }
 
@@ -109,16 +96,7 @@ impl TlsTally {
         }
         tally::add(&mut self.time, &other.time);
         for theirs in &other.negotiated {
-            let same = |mine: &&mut TlsNegotiated| {
-                TlsNegotiated {
-                    count: theirs.count,
-                    ..(**mine).clone()
-                } == *theirs
-            };
-            match self.negotiated.iter_mut().find(same) {
-                Some(mine) => mine.count += theirs.count,
-                None => self.negotiated.push(theirs.clone()),
-            }
+            self.add_kind(theirs);
         }
     }
 
@@ -141,11 +119,43 @@ impl TlsTally {
     }
 
     fn update_key(&mut self, facts: &CommonState) {
-        let leaf = facts.peer_certificates().and_then(<[_]>::first);
-        let leaf = leaf.map_or(&[][..], |leaf| leaf.as_ref());
+        let leaf = leaf(facts);
         if self.key.is_empty() || leaf != self.certificate {
             self.certificate = leaf.to_vec();
             self.key = certificate::key_type(leaf);
         }
     }
+}
+
+/// What one session has negotiated.
+pub(crate) fn negotiated(facts: &CommonState) -> TlsNegotiated {
+    kind_of(facts, certificate::key_type(leaf(facts)))
+}
+
+/// The kind of a session, with the key of the certificate in words.
+fn kind_of(facts: &CommonState, certificate_key: String) -> TlsNegotiated {
+    let cipher = facts
+        .negotiated_cipher_suite()
+        .map_or("unknown", |suite| names::suite_name(suite.suite()));
+    let version = facts
+        .protocol_version()
+        .map_or("unknown", names::version_name);
+    let group = facts
+        .negotiated_key_exchange_group()
+        .map(|group| names::group_name(group.name()).to_owned());
+    let alpn = facts.alpn_protocol();
+    TlsNegotiated {
+        version: version.to_owned(),
+        cipher: cipher.to_owned(),
+        group,
+        certificate_key,
+        alpn: alpn.map(|alpn| String::from_utf8_lossy(alpn).into_owned()),
+        count: 1,
+    }
+}
+
+/// The certificate of the server itself; empty where a resumed session has none.
+fn leaf(facts: &CommonState) -> &[u8] {
+    let leaf = facts.peer_certificates().and_then(<[_]>::first);
+    leaf.map_or(&[], |leaf| leaf.as_ref())
 }

@@ -143,7 +143,17 @@ impl Settings {
 
     /// A session for whoever blocks.
     pub(crate) fn connection(&self) -> Result<rustls::ClientConnection, rustls::Error> {
-        rustls::ClientConnection::new(Arc::new(self.config.clone()), self.name.clone())
+        rustls::ClientConnection::new(self.client_config(), self.server_name())
+    }
+
+    /// The settings of rustls.
+    pub(crate) fn client_config(&self) -> Arc<ClientConfig> {
+        Arc::new(self.config.clone())
+    }
+
+    /// The name that the server has to have.
+    pub(crate) fn server_name(&self) -> ServerName<'static> {
+        self.name.clone()
     }
 }
 

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use loadgen::{FetchError, Framing, fetch};
+use loadgen::{FetchError, Framing, HttpVersion, fetch, fetch_with};
 
 use crate::server::{Server, Then};
+use crate::tls::{Authority, always_ok, trusting};
 
 fn always(bytes: &[u8], then: Then) -> Server {
     let bytes: Arc<[u8]> = bytes.into();
@@ -101,4 +102,25 @@ fn broken_responses() {
     );
     let error = fetch("gopher://localhost/", &[]).unwrap_err();
     assert!(matches!(error, FetchError::Config(_)), "{error}");
+}
+
+/// A request that is fetched tells what its connection negotiated; over HTTP/2 the server has to choose
+/// that.
+#[test]
+fn fetching_tells_what_was_negotiated() {
+    let authority = Authority::new();
+    let server = authority.serve();
+    let config = trusting(&authority, &server, 1, 1);
+    let tls = fetch_with(&config).unwrap().tls.unwrap();
+    assert_eq!(
+        (&*tls.version, &*tls.certificate_key, tls.alpn.as_deref()),
+        ("TLSv1.3", "ECDSA P-256", Some("http/1.1"))
+    );
+    let mut without = authority.server_config();
+    without.alpn_protocols.clear();
+    let server = always_ok(without, Then::Keep);
+    let mut config = trusting(&authority, &server, 1, 1);
+    config.http = HttpVersion::Http2;
+    let error = fetch_with(&config).unwrap_err().to_string();
+    assert!(error.contains("chose none"), "{error}");
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use bytes::Bytes;
 use h2::server;
 use http::{HeaderMap, HeaderValue};
-use loadgen::{Config, HttpVersion, Stop};
+use loadgen::{Config, Framing, HttpVersion, Stop, fetch_with};
 
 use crate::peer2::{Answer, Frame, GOAWAY, Judge, Peer, RST_STREAM, Scripted};
 use crate::{failures, run_checked};
@@ -235,4 +235,52 @@ fn planned_ends_are_announced() {
     for frame in &*last_words {
         assert_eq!((frame.kind, &*frame.payload), (GOAWAY, &[0; 8][..]));
     }
+}
+
+/// One request over HTTP/2 keeps fields and body, and the head in the form of HTTP/1.1; where the body ends
+/// is said by a length or by the stream.
+#[test]
+fn a_response_is_fetched() {
+    for (length, framing) in [
+        (Some(("content-length", "5")), Framing::ContentLength(5)),
+        (None, Framing::EndStream),
+    ] {
+        let mut pairs = vec![("server", "judge"), ("content-encoding", "br")];
+        pairs.extend(length);
+        let answer = Answer {
+            fields: fields(&pairs),
+            body: Bytes::from_static(b"hello"),
+            trailers: None,
+        };
+        let judge = Judge::start(&server::Builder::new(), answer);
+        let mut config = http2(judge.url(), 1, 1, 1);
+        config.headers = vec![("X-A".to_owned(), "1".to_owned())];
+        let fetched = fetch_with(&config).unwrap();
+        assert_eq!((fetched.status, fetched.framing), (200, framing));
+        assert_eq!(fetched.content_encoding(), Some("br"));
+        assert_eq!(
+            (fetched.body.as_slice(), fetched.wire_body.as_slice()),
+            (&b"hello"[..], &b"hello"[..])
+        );
+        let lines: Vec<String> = pairs.iter().map(|(n, v)| format!("{n}: {v}\r\n")).collect();
+        let lines = lines.concat();
+        let head = String::from_utf8(fetched.raw_head).unwrap();
+        assert_eq!(head, format!("HTTP/2 200\r\n{lines}\r\n"));
+        assert_eq!((fetched.tls, judge.seen.requests.load(SeqCst)), (None, 1));
+    }
+}
+
+/// A stream that is reset leaves no response, and the reason of the server is told.
+#[test]
+fn a_reset_is_no_response() {
+    let server = Scripted::start(|stream, _| {
+        if let Some(mut peer) = Peer::greet(stream, &[])
+            && let Some(id) = peer.request()
+        {
+            peer.send(RST_STREAM, 0, id, &7_u32.to_be_bytes());
+            peer.drain();
+        }
+    });
+    let error = fetch_with(&http2(server.url(), 1, 1, 1)).unwrap_err();
+    assert!(error.to_string().contains("refused"), "{error}");
 }

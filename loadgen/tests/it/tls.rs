@@ -70,12 +70,12 @@ impl Authority {
     }
 
     /// A server that takes no certificates, and answers everything.
-    fn serve(&self) -> Server {
+    pub(crate) fn serve(&self) -> Server {
         always_ok(self.server_config(), Then::Keep)
     }
 }
 
-fn always_ok(config: ServerConfig, then: Then) -> Server {
+pub(crate) fn always_ok(config: ServerConfig, then: Then) -> Server {
     Server::start_tls(Arc::new(config), move |exchange| {
         exchange.send(OK);
         then
@@ -83,7 +83,12 @@ fn always_ok(config: ServerConfig, then: Then) -> Server {
 }
 
 /// A load that trusts the authority.
-fn trusting(authority: &Authority, server: &Server, requests: u64, connections: u32) -> Config {
+pub(crate) fn trusting(
+    authority: &Authority,
+    server: &Server,
+    requests: u64,
+    connections: u32,
+) -> Config {
     let mut config = by_count(server, requests, connections);
     config.tls.ca_file = Some(authority.file("ca.pem"));
     config

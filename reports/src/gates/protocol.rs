@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use recording::{Gate, Load, Probes, Recording, TlsReport};
+use recording::{Gate, Load, Probes, Recording, TlsNegotiated, TlsReport};
 
 use super::Finding;
 use crate::figures::{counted, percent};
@@ -14,7 +14,7 @@ use crate::metrics::good_rounds;
 pub(super) fn tls(recording: &Recording) -> Gate {
     let arms = by_arm(recording, |load| load.tls.as_ref());
     let finding = match arms {
-        None => Finding::not_measured("no good round of every arm", ""),
+        None => first_connections(recording),
         Some(arms) if arms.iter().all(|(_, reports)| reports.is_empty()) => {
             Finding::ok("in clear on every arm".to_owned())
         }
@@ -48,14 +48,32 @@ fn judge_tls(arms: &[(&str, Vec<&TlsReport>)]) -> Finding {
     if equal {
         Finding::ok(value)
     } else {
-        Finding::refuse(
-            value,
-            "give every server the same certificate, protocol and cipher suite (nginx: \
-             ssl_protocols, ssl_conf_command Ciphersuites; h2o: ssl minimum-version, cipher-suite; \
-             haproxy: ssl-default-bind-ciphersuites; caddy: tls protocols, ciphers; Node.js: \
-             minVersion, ciphers), or pin them at the client: --tls-version, --ciphers, --groups"
-                .to_owned(),
-        )
+        Finding::refuse(value, SAME_TLS.to_owned())
+    }
+}
+
+/// Before there are rounds: what the parity check negotiated on the first connection to each arm can
+/// refuse already, and not pass yet.
+fn first_connections(recording: &Recording) -> Finding {
+    let spoken: Option<Vec<(&str, String)>> = recording
+        .arms
+        .iter()
+        .map(|arm| {
+            let tls = arm.response.as_ref()?.tls.as_ref();
+            Some((arm.name.as_str(), tls.map_or(IN_CLEAR.to_owned(), words)))
+        })
+        .collect();
+    let differs = |spoken: &Vec<(&str, String)>| {
+        let mut others = spoken.iter();
+        let first = others.next();
+        others.any(|(_, words)| first.is_some_and(|(_, first)| words != first))
+    };
+    match spoken.filter(differs) {
+        None => Finding::not_measured("no good round of every arm", ""),
+        Some(spoken) => {
+            let parts = spoken.iter().map(|(arm, words)| format!("{arm}: {words}"));
+            Finding::refuse(parts.collect::<Vec<_>>().join("; "), SAME_TLS.to_owned())
+        }
     }
 }
 
@@ -64,18 +82,21 @@ fn negotiated(reports: &[&TlsReport]) -> String {
     let kinds: BTreeSet<String> = reports
         .iter()
         .flat_map(|report| &report.negotiated)
-        .map(|kind| {
-            let mut words = vec![kind.version.as_str(), kind.cipher.as_str()];
-            words.extend(kind.group.as_deref());
-            words.push(&kind.certificate_key);
-            words.push(kind.alpn.as_deref().unwrap_or("no ALPN"));
-            words.join(" ")
-        })
+        .map(words)
         .collect();
     if kinds.is_empty() {
-        return "in clear".to_owned();
+        return IN_CLEAR.to_owned();
     }
     kinds.into_iter().collect::<Vec<_>>().join(" and ")
+}
+
+/// A kind of sessions, for people.
+fn words(kind: &TlsNegotiated) -> String {
+    let mut words = vec![kind.version.as_str(), kind.cipher.as_str()];
+    words.extend(kind.group.as_deref());
+    words.push(&kind.certificate_key);
+    words.push(kind.alpn.as_deref().unwrap_or("no ALPN"));
+    words.join(" ")
 }
 
 fn resumed(reports: &[&TlsReport]) -> f64 {
@@ -161,6 +182,14 @@ fn by_arm<'a, T>(
     let arms: Vec<(&str, Vec<&T>)> = arms.collect::<Option<_>>()?;
     (!arms.is_empty()).then_some(arms)
 }
+
+const IN_CLEAR: &str = "in clear";
+
+/// How TLS is made the same.
+const SAME_TLS: &str = "give every server the same certificate, protocol and cipher suite (nginx: ssl_protocols, \
+                        ssl_conf_command Ciphersuites; h2o: ssl minimum-version, cipher-suite; haproxy: \
+                        ssl-default-bind-ciphersuites; caddy: tls protocols, ciphers; Node.js: minVersion, ciphers), or \
+                        pin them at the client: --tls-min, --tls-max, --ciphers, --groups";
 
 /// Difference of the shares of resumed sessions that is chance.
 const RESUMED_POINTS: f64 = 0.05;

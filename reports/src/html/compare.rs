@@ -10,7 +10,7 @@ use super::{
 };
 use crate::join::join;
 use crate::layout::Footer;
-use crate::view::{self, compare as view_of};
+use crate::view::{self, compare as view_of, environment};
 
 /// Renders an analysed comparison as one page that needs nothing else.
 pub fn compare(recording: &Recording, end: &Footer) -> String {
@@ -54,10 +54,10 @@ pub fn compare(recording: &Recording, end: &Footer) -> String {
         environment: vec![
             format!(
                 "{}  {}",
-                view_of::environment(recording),
+                environment::of(recording),
                 view::machine(&recording.host)
             ),
-            view_of::conditions(recording, false),
+            environment::conditions(recording, false),
         ],
         sections,
         recording: Some(recording),

@@ -8,7 +8,7 @@ use crate::clean::clean_to;
 use crate::join::join;
 use crate::layout::Footer;
 use crate::view::syscalls::{Extent, call_table};
-use crate::view::{self, compare as view_of, judgement, why};
+use crate::view::{self, compare as view_of, environment, judgement, why};
 
 /// Renders an analysed comparison.
 pub fn compare(recording: &Recording, end: &Footer) -> String {
@@ -22,11 +22,11 @@ pub fn compare(recording: &Recording, end: &Footer) -> String {
     document.list(Priority::Verdict, &top);
     let environment = format!(
         "{}  {}",
-        view_of::environment(recording),
+        environment::of(recording),
         view::machine(&recording.host)
     );
     document.text(&escape(&environment));
-    let conditions = view_of::conditions(recording, true);
+    let conditions = environment::conditions(recording, true);
     document.text(&escape(&clean_to(&conditions, CONDITIONS_LIMIT)));
     if let Some(summary) = view::fingerprint::summary(recording) {
         document.text(&escape(&summary));

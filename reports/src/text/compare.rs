@@ -6,7 +6,7 @@ use super::{footer, heading, lines, table};
 use crate::join::{ArmFigures, join};
 use crate::layout::{Footer, Style};
 use crate::view::syscalls::{Extent, call_table};
-use crate::view::{self, Line, compare as view_of, judgement, why};
+use crate::view::{self, Line, compare as view_of, environment, judgement, why};
 
 /// Renders an analysed comparison in at most 45 lines, where what has to be said leaves room for that:
 /// rows that matter least go first, and Markdown has them all.
@@ -35,7 +35,7 @@ fn page(recording: &Recording, figures: &[ArmFigures], style: Style, size: &Size
     let title = format!(
         "{}  {}",
         view_of::title(recording),
-        view_of::environment(recording)
+        environment::of(recording)
     );
     let mut top = vec![Line::toned("compare", title, crate::layout::Tone::Strong)];
     top.extend(view::partial(recording));
@@ -102,7 +102,7 @@ fn bottom(recording: &Recording, figures: &[ArmFigures], size: &Size) -> Vec<Lin
     bottom.extend(view::warnings(recording));
     let derived = view_of::derived_not_measured(recording, figures);
     bottom.extend(view::not_measured(recording, &derived));
-    bottom.push(Line::new("run", view_of::conditions(recording, false)));
+    bottom.push(Line::new("run", environment::conditions(recording, false)));
     bottom.push(Line::new("machine", view::machine(&recording.host)));
     let summary = view::fingerprint::summary(recording);
     bottom.extend(summary.map(|text| Line::new("", text)));

@@ -1,13 +1,13 @@
-//! What a comparison shows: environment, the headline table, waits, probes, and the loose ends.
+//! What a comparison shows: the headline table, waits, probes, and the loose ends.
 
 use std::fmt::Write as _;
 
-use recording::{Arm, Comparison, ConfigFile, NotMeasured, Probes, Protocol, Recording};
+use recording::{Arm, Comparison, ConfigFile, NotMeasured, Probes, Recording};
 
 use super::judgement::hidden_by_loss;
 use super::{ABSENT, Line, Table, control, name, or_absent, sentence};
 use crate::clean::{clean, clean_to};
-use crate::figures::{counted, date, interval, micros, per_request, rate, ratio, span};
+use crate::figures::{counted, interval, micros, per_request, rate, ratio, span};
 use crate::gates::{cpu_count, differing_settings, header_differences};
 use crate::join::ArmFigures;
 use crate::layout::{Tone, WRITES};
@@ -18,88 +18,6 @@ use crate::verdict::{PAIRS_FOR_AN_INTERVAL, TOO_FEW_PAIRS};
 pub(crate) fn title(recording: &Recording) -> String {
     let arms: Vec<String> = recording.arms.iter().map(|arm| name(&arm.name)).collect();
     sentence(&arms.join(" vs "))
-}
-
-/// What was run, and where.
-pub(crate) fn environment(recording: &Recording) -> String {
-    let mut parts = Vec::new();
-    if let Some(scenario) = &recording.scenario {
-        parts.push(name(&scenario.name));
-        parts.push(
-            match scenario.protocol {
-                Protocol::Http1 => "HTTP/1.1",
-                Protocol::Http2 => "HTTP/2",
-            }
-            .to_owned(),
-        );
-        parts.push(match scenario.requests_per_connection {
-            Some(requests) => format!("{requests} requests per connection"),
-            None => "keep-alive".to_owned(),
-        });
-        parts.push(match scenario.lock_step_requests {
-            Some(requests) => format!("{requests} requests one at a time"),
-            None => counted(scenario.connections as usize, "connection"),
-        });
-        let cpus = |cpus: &Option<String>| cpus.as_ref().map_or("any".into(), |c| name(c));
-        parts.push(format!(
-            "CPUs server {} client {}",
-            cpus(&scenario.server_cpus),
-            cpus(&scenario.client_cpus)
-        ));
-    }
-    parts.join("  ")
-}
-
-/// How long, with what, when, and the version of each arm; with the hashes of the programs where
-/// there is room for them.
-pub(crate) fn conditions(recording: &Recording, hashes: bool) -> String {
-    let mut parts = Vec::new();
-    if let Some(scenario) = &recording.scenario {
-        let seconds = |ns: u64| format!("{:.2} s", ns as f64 / 1e9);
-        parts.push(counted(scenario.pairs as usize, "pair"));
-        parts.extend(
-            scenario
-                .duration_ns
-                .map(|ns| format!("{} windows", seconds(ns))),
-        );
-        parts.push(match scenario.warmup_ns {
-            0 => "no warm-up".to_owned(),
-            ns => format!("{} warm-up", seconds(ns)),
-        });
-    }
-    parts.push(format!("whyfast {}", name(&recording.tool.version)));
-    parts.push(date(recording.created_unix_ns));
-    let arms: Vec<String> = recording
-        .arms
-        .iter()
-        .map(|arm| program(arm, hashes))
-        .collect();
-    format!("{}  {}", parts.join(", "), arms.join(", "))
-}
-
-/// An arm with the version of its program.
-fn program(arm: &Arm, hash: bool) -> String {
-    let version = arm
-        .version
-        .as_deref()
-        .map_or("(version not known)", version_number);
-    let mut text = format!("{} {}", clean_to(&arm.name, 30), name(version));
-    if let Some(sha256) = arm.binary_sha256.as_deref().filter(|_| hash) {
-        write!(
-            text,
-            " (sha256 {})",
-            clean_to(sha256.get(..12).unwrap_or(sha256), 12)
-        )
-        .expect(WRITES);
-    }
-    text
-}
-
-/// The number in what a program says of itself (`nginx/1.22.1`), or all of it where there is none.
-fn version_number(text: &str) -> &str {
-    text.split([' ', '/'])
-        .find(|word| word.starts_with(|first: char| first.is_ascii_digit()))
-        .unwrap_or(text)
 }
 
 /// What a configuration file is called above its text: a template, with what whyfast fills in.

@@ -9,6 +9,7 @@ pub(crate) mod budget;
 pub(crate) mod compare;
 pub(crate) mod control;
 pub(crate) mod diff;
+pub(crate) mod environment;
 pub(crate) mod fingerprint;
 pub(crate) mod judgement;
 pub(crate) mod load;

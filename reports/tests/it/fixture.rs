@@ -186,6 +186,8 @@ fn scenario(pairs: u32) -> Scenario {
         requests: None,
         as_published: false,
         published: None,
+        warmup_requests: None,
+        unfair: Vec::new(),
         name: "static-1b".to_owned(),
         protocol: Protocol::Http1,
         path: "/file".to_owned(),
@@ -235,6 +237,7 @@ pub(crate) fn arm(name: &str) -> Arm {
                 ("Date".to_owned(), format!("now at {name}")),
                 ("Content-Length".to_owned(), "1".to_owned()),
             ],
+            tls: None,
         }),
     }
 }

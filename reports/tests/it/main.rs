@@ -22,6 +22,7 @@ mod markdown;
 mod real;
 mod report_parts;
 mod run_gates;
+mod scenario;
 mod server;
 mod strace;
 mod superset;

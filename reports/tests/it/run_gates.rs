@@ -2,7 +2,8 @@
 
 use recording::{
     Arm, ArmKind, CallObject, Family, GateStatus, IoUring, NotMeasured, Probes, Profile, Recording,
-    Round, RoundRole, ServerCount, TlsNegotiated, TlsReport, Tracer, UringOperation, VerdictWord,
+    Round, RoundRole, ServerCount, TlsNegotiated, TlsReport, Tracer, Unfair, UringOperation,
+    VerdictWord,
 };
 
 use crate::fixture::{whole, work_of_others};
@@ -67,6 +68,79 @@ fn protocols_have_to_agree() {
     });
     assert_eq!(gate(&deep, "G3").status, GateStatus::Refuse);
     assert!(gate(&deep, "G3").value.contains("4 pipelined"));
+}
+
+/// Before there are rounds, what the parity check negotiated with each server refuses already where it
+/// differs, and passes nothing.
+#[test]
+fn differing_handshakes_are_refused_before_the_first_round() {
+    let looked = |cipher: &'static str| {
+        analysed(move |recording| {
+            recording.rounds.clear();
+            for (arm, cipher) in recording
+                .arms
+                .iter_mut()
+                .zip(["TLS_AES_128_GCM_SHA256", cipher])
+            {
+                arm.response.as_mut().unwrap().tls = Some(TlsNegotiated {
+                    version: "TLSv1.3".to_owned(),
+                    cipher: cipher.to_owned(),
+                    group: Some("X25519".to_owned()),
+                    certificate_key: "RSA 2048".to_owned(),
+                    alpn: Some("h2".to_owned()),
+                    count: 1,
+                });
+            }
+        })
+    };
+    let equal = looked("TLS_AES_128_GCM_SHA256");
+    assert_eq!(gate(&equal, "G2").status, GateStatus::NotMeasured);
+    let other = looked("TLS_AES_256_GCM_SHA384");
+    assert_eq!(gate(&other, "G2").status, GateStatus::Refuse);
+    assert_eq!(
+        gate(&other, "G2").value,
+        "nginx: TLSv1.3 TLS_AES_128_GCM_SHA256 X25519 RSA 2048 h2; h2o: TLSv1.3 TLS_AES_256_GCM_SHA384 \
+         X25519 RSA 2048 h2"
+    );
+    let one_in_clear = analysed(|recording| {
+        let arms = std::mem::take(&mut recording.arms);
+        *recording = looked("TLS_AES_128_GCM_SHA256");
+        recording.arms[1] = arms[1].clone();
+    });
+    assert!(gate(&one_in_clear, "G2").value.contains("h2o: in clear"));
+}
+
+/// A gate that the scenario breaks because it repeats a publication is allowed, with what that did; the
+/// same gate refuses the fair load, and other gates refuse all the same.
+#[test]
+fn what_a_publication_broke_is_allowed_with_its_reason() {
+    let deep = |unfair: &'static [(Option<&str>, &str)]| {
+        analysed(move |recording| {
+            let scenario = recording.scenario.as_mut().unwrap();
+            scenario.as_published = !unfair.is_empty();
+            let unfair = unfair.iter().map(|(gate, what)| Unfair {
+                gate: gate.map(str::to_owned),
+                what: (*what).to_owned(),
+            });
+            scenario.unfair = unfair.collect();
+            for round in recording.rounds.iter_mut().filter(|r| r.arm == "h2o") {
+                round.load.as_mut().unwrap().plan.depth = 4;
+            }
+        })
+    };
+    let fair = deep(&[]);
+    assert_eq!(gate(&fair, "G3").status, GateStatus::Refuse);
+    assert_eq!(
+        gate(&deep(&[(None, "x"), (Some("G2"), "y")]), "G3").status,
+        GateStatus::Refuse
+    );
+    let published = deep(&[(Some("G3"), "one server got four requests at once")]);
+    assert_eq!(gate(&published, "G3").status, GateStatus::Allowed);
+    assert_eq!(
+        gate(&published, "G3").fix,
+        "as published: one server got four requests at once"
+    );
+    assert_ne!(published.verdict.unwrap().word, VerdictWord::NotComparable);
 }
 
 /// Twice the throughput at the same latency on as many connections cannot be.

@@ -5,6 +5,9 @@
 
 pub(crate) mod access;
 pub(crate) mod arms;
+pub(crate) mod certificate;
+pub(crate) mod limits;
+pub(crate) mod page;
 pub(crate) mod parity;
 pub(crate) mod placeholders;
 pub(crate) mod plan;
@@ -13,9 +16,11 @@ pub(crate) mod recipe;
 pub(crate) mod round;
 pub(crate) mod rounds;
 pub(crate) mod run;
+pub(crate) mod scenario;
 pub(crate) mod schedule;
 pub(crate) mod server;
 pub(crate) mod tracers;
+pub(crate) mod wire;
 pub(crate) mod workspace;
 
 pub(crate) use run::compare;

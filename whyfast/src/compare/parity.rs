@@ -7,6 +7,7 @@ use recording::{ResponseShape, ServerFingerprint};
 
 use crate::compare::round::Stage;
 use crate::compare::server::{PreparedArm, Running};
+use crate::compare::wire;
 use crate::spawn::{Birth, Program};
 use crate::{capabilities, fingerprint};
 
@@ -37,6 +38,7 @@ fn ask(stage: &Stage<'_>, server: &Running) -> anyhow::Result<ResponseShape> {
         .command(&birth)
         .arg("probe")
         .arg(&server.url)
+        .args(wire::options(stage.plan, stage.ground.workspace))
         .stdin(Stdio::null())
         .current_dir("/")
         .output()

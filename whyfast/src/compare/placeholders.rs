@@ -1,4 +1,5 @@
-//! What differs from round to round in commands and configuration files: port, folders, CPUs.
+//! What differs from round to round in commands and configuration files: port, folders,
+//! CPUs, the certificate.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
@@ -8,6 +9,7 @@ use anyhow::Context as _;
 use recording::ConfigFile;
 
 use crate::compare::recipe::fill;
+use crate::compare::workspace::Workspace;
 use crate::machine::CpuList;
 
 /// What `{...}` means in commands and configuration files.
@@ -15,16 +17,31 @@ use crate::machine::CpuList;
 pub(crate) struct Placeholders(Vec<(&'static str, String)>);
 
 impl Placeholders {
-    pub(crate) fn new(port: u16, folder: &Path, root: &Path, cpus: &CpuList, path: &str) -> Self {
+    pub(crate) fn new(
+        port: u16,
+        folder: &Path,
+        workspace: &Workspace,
+        cpus: &CpuList,
+        path: &str,
+    ) -> Self {
         let text = |path: &Path| String::from_utf8_lossy(path.as_os_str().as_bytes()).into_owned();
-        Self(vec![
+        let root = workspace.root();
+        let mut values = vec![
             ("port", port.to_string()),
             ("dir", text(folder)),
-            ("root", text(root)),
+            ("root", text(&root)),
             ("cpus", cpus.to_string()),
             ("workers", cpus.len().to_string()),
             ("file", path.trim_start_matches('/').to_owned()),
-        ])
+        ];
+        if let Some(certificate) = &workspace.certificate {
+            values.extend([
+                ("cert", text(&certificate.cert)),
+                ("key", text(&certificate.key)),
+                ("pem", text(&certificate.pem)),
+            ]);
+        }
+        Self(values)
     }
 
     pub(crate) fn fill(&self, text: &str) -> String {

@@ -1,74 +1,28 @@
-//! What a comparison will do: the load, the rounds and their order. Pure but for the scenario file.
+//! What a comparison will do: the load, the rounds and their order. Pure.
 
-use std::fs;
-use std::path::Path;
 use std::time::Duration;
 
-use anyhow::Context as _;
-use recording::{Detail, Probes, Protocol, Scenario};
-use serde::Deserialize;
+use recording::{Detail, HttpVersion, Probes, Protocol, Scenario};
 
 use crate::args::CompareArgs;
+use crate::compare::certificate::KeyKind;
+use crate::compare::scenario::{BodyKind, Chosen};
 use crate::compare::schedule::{Schedule, StopRule};
 use crate::failure::Failure;
 use crate::machine::CpuSplit;
-
-/// A scenario as its TOML file has it.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct ScenarioFile {
-    /// One line for `whyfast list`.
-    pub(crate) summary: String,
-    /// Size of the file that is served.
-    body_bytes: u64,
-    connections: u32,
-    client_threads: u32,
-    /// Requests on one connection.
-    requests_per_connection: Option<u64>,
-}
-
-/// The built-in scenarios.
-const BUILT_IN: &[(&str, &str)] = &[("static-1b", include_str!("../../scenarios/static-1b.toml"))];
-
-/// The names of all scenarios.
-pub(crate) fn scenario_names() -> Vec<&'static str> {
-    BUILT_IN.iter().map(|(name, _)| *name).collect()
-}
-
-/// A built-in scenario, or a TOML file.
-pub(crate) fn scenario(name: &str) -> anyhow::Result<(String, ScenarioFile)> {
-    if let Some((_, text)) = BUILT_IN.iter().find(|(known, _)| *known == name) {
-        return Ok((
-            name.to_owned(),
-            toml::from_str(text).context("built-in scenario")?,
-        ));
-    }
-    let path = Path::new(name);
-    if path.extension().is_none_or(|extension| extension != "toml") {
-        return Err(Failure::usage(format!(
-            "no scenario is called {name:?}; there are {}, or name a .toml file",
-            scenario_names().join(", ")
-        )));
-    }
-    let text = fs::read_to_string(path).with_context(|| format!("failed to read {name}"))?;
-    let file: ScenarioFile = toml::from_str(&text)
-        .map_err(|error| Failure::usage(format!("scenario {name}: {error}")))?;
-    if file.body_bytes > MAX_BODY {
-        return Err(Failure::usage(format!(
-            "scenario {name}: body_bytes is at most {MAX_BODY}"
-        )));
-    }
-    let stem = path.file_stem().unwrap_or(path.as_os_str());
-    Ok((stem.to_string_lossy().into_owned(), file))
-}
-
-/// A body that is made in memory and written once.
-const MAX_BODY: u64 = 1 << 30;
 
 /// Everything that is decided before the first server starts.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) scenario: Scenario,
+    /// The header fields of requests as they are sent; those of the scenario have no secrets.
+    pub(crate) request_headers: Vec<(String, String)>,
+    /// Limit on one request; `None` is that of the load generator.
+    pub(crate) timeout: Option<Duration>,
+    /// What the body is made of.
+    pub(crate) body: BodyKind,
+    /// The kind of key of the certificate, where connections are encrypted.
+    pub(crate) key: Option<KeyKind>,
     pub(crate) detail: Detail,
     pub(crate) schedule: Schedule,
     pub(crate) stop: StopRule,
@@ -85,55 +39,18 @@ impl Plan {
     }
 }
 
-/// Turns the arguments into a plan.
-pub(crate) fn plan(args: &CompareArgs, arms: usize, cpus: &CpuSplit) -> anyhow::Result<Plan> {
+/// Turns the arguments into a plan for so many arms.
+pub(crate) fn plan(
+    args: &CompareArgs,
+    chosen: &Chosen,
+    arms: usize,
+    cpus: &CpuSplit,
+) -> anyhow::Result<Plan> {
     if !(args.margin > 0.0 && args.margin < 100.0) {
         return Err(Failure::usage("--margin is a percentage between 0 and 100"));
     }
-    let (name, file) = scenario(&args.scenario)?;
-    let (pairs, duration, warmup) = if args.publish { PUBLISH } else { QUICK };
     let lock_step = args.lock_step;
     let publish = args.publish && lock_step.is_none();
-    let stop = stop_rule(args, if lock_step.is_some() { 1 } else { pairs });
-    let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-    let scenario = Scenario {
-        tls: None,
-        streams: None,
-        request_headers: Vec::new(),
-        requests: None,
-        as_published: false,
-        published: None,
-        name,
-        protocol: Protocol::Http1,
-        path: format!("/{}", body_name(file.body_bytes)),
-        body_bytes: Some(file.body_bytes),
-        connections: if lock_step.is_some() {
-            1
-        } else {
-            args.connections.unwrap_or(file.connections)
-        },
-        client_threads: if lock_step.is_some() {
-            1
-        } else {
-            file.client_threads
-        },
-        duration_ns: lock_step
-            .is_none()
-            .then(|| nanoseconds(args.duration.unwrap_or(duration))),
-        warmup_ns: if lock_step.is_some() {
-            0
-        } else {
-            nanoseconds(args.warmup.unwrap_or(warmup))
-        },
-        lock_step_requests: lock_step,
-        requests_per_connection: file.requests_per_connection,
-        server_cpus: Some(cpus.server.to_string()),
-        client_cpus: Some(cpus.client.to_string()),
-        pairs: stop.pairs_min,
-        margin: args.margin / 100.0,
-        half_width_target: stop.half_width_target,
-    };
-    check_load(&scenario)?;
     let kinds: &[Probes] = if lock_step.is_some() {
         &[Probes::On]
     } else if args.no_probes {
@@ -141,8 +58,16 @@ pub(crate) fn plan(args: &CompareArgs, arms: usize, cpus: &CpuSplit) -> anyhow::
     } else {
         &[Probes::Off, Probes::On]
     };
+    let stop = stop_rule(args, chosen);
+    let rounds = stop.pairs_min as usize * kinds.len() * arms;
+    let scenario = stored(args, chosen, stop, rounds, cpus);
+    check_load(&scenario, chosen)?;
     let connections = scenario.connections;
     Ok(Plan {
+        request_headers: chosen.request_headers.clone(),
+        timeout: chosen.timeout,
+        body: chosen.body,
+        key: scenario.tls.as_ref().map(|_| chosen.key),
         scenario,
         detail: detail(args),
         schedule: Schedule {
@@ -152,9 +77,82 @@ pub(crate) fn plan(args: &CompareArgs, arms: usize, cpus: &CpuSplit) -> anyhow::
             more_connections: publish.then(|| connections + connections.div_ceil(2)),
         },
         stop,
-        null_server: lock_step.is_none(),
+        // The minimal responder speaks HTTP/1.1 in clear.
+        null_server: lock_step.is_none() && chosen.is_plain(),
         equal_rate_shares: if publish { &EQUAL_RATE_SHARES } else { &[] },
     })
+}
+
+/// The scenario of the recording.
+fn stored(
+    args: &CompareArgs,
+    chosen: &Chosen,
+    stop: StopRule,
+    rounds: usize,
+    cpus: &CpuSplit,
+) -> Scenario {
+    let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+    let lock_step = args.lock_step;
+    let (duration, warmup) = if args.publish {
+        PUBLISH_TIMES
+    } else {
+        quick_times(rounds)
+    };
+    let requests = chosen.requests.filter(|_| lock_step.is_none());
+    let by_time = lock_step.is_none() && requests.is_none();
+    let secretless = |(name, value): &(String, String)| {
+        (name.clone(), loadgen::redact::header_value(name, value))
+    };
+    Scenario {
+        name: chosen.name.clone(),
+        protocol: chosen.protocol,
+        path: chosen.path.clone(),
+        body_bytes: Some(chosen.body_bytes),
+        connections: if lock_step.is_some() {
+            1
+        } else {
+            chosen.connections
+        },
+        client_threads: if lock_step.is_some() {
+            1
+        } else {
+            chosen.client_threads
+        },
+        duration_ns: by_time.then(|| nanoseconds(chosen.duration.unwrap_or(duration))),
+        warmup_ns: if by_time {
+            nanoseconds(chosen.warmup.unwrap_or(warmup))
+        } else {
+            0
+        },
+        lock_step_requests: lock_step,
+        requests_per_connection: chosen.requests_per_connection,
+        server_cpus: Some(cpus.server.to_string()),
+        client_cpus: Some(cpus.client.to_string()),
+        pairs: stop.pairs_min,
+        margin: args.margin / 100.0,
+        half_width_target: stop.half_width_target,
+        tls: chosen.tls.clone(),
+        streams: chosen.streams.filter(|_| lock_step.is_none()),
+        request_headers: chosen.request_headers.iter().map(secretless).collect(),
+        requests,
+        as_published: chosen.as_published,
+        published: chosen.published.clone(),
+        warmup_requests: requests.map(warmup_requests),
+        unfair: chosen.unfair.clone(),
+    }
+}
+
+/// Window and warm-up of a round of an indication that has so many rounds: all of it within 90 seconds,
+/// with what starting and stopping servers takes.
+fn quick_times(rounds: usize) -> (Duration, Duration) {
+    let rounds = u32::try_from(rounds.max(1)).unwrap_or(u32::MAX);
+    let share = (QUICK_TIME / rounds).saturating_sub(QUICK_WARMUP + QUICK_RESTART);
+    (share.clamp(QUICK_WINDOW_MIN, QUICK_WINDOW), QUICK_WARMUP)
+}
+
+/// Requests before a window of so many: a tenth, and no more than fill caches.
+fn warmup_requests(requests: u64) -> u64 {
+    (requests / 10).clamp(1, WARMUP_REQUESTS_MAX)
 }
 
 /// Rounds with probes are there to explain, and only the scheduler tells user code from interrupts and why
@@ -170,57 +168,64 @@ fn detail(args: &CompareArgs) -> Detail {
 
 /// A fixed number of pairs where one was asked for or an indication is enough, else as many as it
 /// takes for an interval that is half as wide as the margin.
-fn stop_rule(args: &CompareArgs, pairs: u32) -> StopRule {
-    match args.pairs {
-        Some(pairs) => StopRule::fixed(pairs),
-        None if args.publish && args.lock_step.is_none() => StopRule {
-            pairs_min: pairs,
+fn stop_rule(args: &CompareArgs, chosen: &Chosen) -> StopRule {
+    match (args.pairs, args.lock_step) {
+        (Some(pairs), _) => StopRule::fixed(pairs),
+        (None, Some(_)) => StopRule::fixed(1),
+        (None, None) if args.publish => StopRule {
+            pairs_min: PUBLISH_PAIRS,
             pairs_max: MAX_PAIRS,
             half_width_target: Some((args.margin / 100.0 / 2.0).max(NARROW)),
             budget: Some(args.budget.unwrap_or(BUDGET)),
         },
-        None => StopRule::fixed(pairs),
+        (None, None) => StopRule::fixed(chosen.pairs.unwrap_or(QUICK_PAIRS)),
     }
 }
 
 /// What the load half would refuse in every round is refused before the first server starts.
-fn check_load(scenario: &Scenario) -> anyhow::Result<()> {
+fn check_load(scenario: &Scenario, chosen: &Chosen) -> anyhow::Result<()> {
+    let usage = |what: String| Failure::usage(format!("scenario {}: {what}", scenario.name));
+    if scenario.requests.is_some() && chosen.warmup.is_some() {
+        return Err(usage(
+            "a round of a number of requests is warmed up by a tenth of them, not by --warmup"
+                .to_owned(),
+        ));
+    }
     let mut load = loadgen::Config::new(format!("http://127.0.0.1:1{}", scenario.path));
     load.connections = scenario.connections;
     load.threads = scenario.client_threads;
+    load.depth = scenario.streams.unwrap_or(1);
     load.requests_per_connection = scenario.requests_per_connection;
-    load.validate()
-        .map_err(|error| Failure::usage(format!("scenario {}: {error}", scenario.name)))?;
-    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).maximum;
-    match limit.filter(|&limit| limit < u64::from(scenario.connections) + SPARE_FILES) {
-        None => Ok(()),
-        Some(limit) => Err(Failure::with_code(
-            recording::exit_code::CANNOT_MEASURE,
-            format!(
-                "{} connections need more open files than the hard limit of {limit}: raise it with \
-                 `ulimit -Hn` as root, or ask for fewer with -c",
-                scenario.connections
-            ),
-        )),
-    }
+    load.headers.clone_from(&chosen.request_headers);
+    load.http = match scenario.protocol {
+        Protocol::Http1 => HttpVersion::Http1,
+        Protocol::Http2 => HttpVersion::Http2,
+    };
+    load.validate().map_err(|error| usage(error.to_string()))
 }
 
-/// Open files of the client and the server besides connections.
-const SPARE_FILES: u64 = 64;
+/// Pairs of an indication: two arms are done within a minute. Six short pairs rather than three long
+/// ones: at 99 % the interval is 4.0 standard errors wide on each side with six pairs and 9.9 with three,
+/// which would leave all but the largest differences open.
+const QUICK_PAIRS: u32 = 6;
 
-/// The name of the file of so many bytes.
-pub(crate) fn body_name(bytes: u64) -> String {
-    format!("{bytes}b")
-}
+/// The window of a round of an indication of two arms, and the shortest one of many arms: in a shorter
+/// one the requests at its edges would show.
+const QUICK_WINDOW: Duration = Duration::from_millis(1500);
+const QUICK_WINDOW_MIN: Duration = Duration::from_millis(500);
+const QUICK_WARMUP: Duration = Duration::from_millis(300);
 
-/// Pairs, window and warm-up of an indication: two arms are done within a minute. Six short pairs
-/// rather than three long ones: at 99 % the interval is 4.0 standard errors wide on each side with
-/// six pairs and 9.9 with three, which would leave all but the largest differences open.
-const QUICK: (u32, Duration, Duration) =
-    (6, Duration::from_millis(1500), Duration::from_millis(300));
+/// What all rounds of an indication may take, so that with the parity check it is done within 90
+/// seconds; and what it takes to start and to stop a server and both halves.
+const QUICK_TIME: Duration = Duration::from_secs(72);
+const QUICK_RESTART: Duration = Duration::from_millis(700);
+
+/// Requests that fill every cache.
+const WARMUP_REQUESTS_MAX: u64 = 1000;
 
 /// Pairs, window and warm-up of a published claim.
-const PUBLISH: (u32, Duration, Duration) = (10, Duration::from_secs(10), Duration::from_secs(2));
+const PUBLISH_PAIRS: u32 = 10;
+const PUBLISH_TIMES: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(2));
 
 /// No interval is asked to be narrower: fewer percent than machines differ from day to day.
 const NARROW: f64 = 0.01;
@@ -239,17 +244,3 @@ const EQUAL_RATE_PAIRS: u32 = 4;
 
 /// Requests before a lock-step window: caches are filled, connections are open.
 pub(crate) const LOCK_STEP_WARMUP: u64 = 100;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The built-in scenarios read; an unknown name names them.
-    #[test]
-    fn scenarios_are_found() {
-        for name in scenario_names() {
-            assert!(scenario(name).is_ok());
-        }
-        assert!(scenario("x").unwrap_err().to_string().contains("static-1b"));
-    }
-}

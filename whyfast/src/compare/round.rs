@@ -1,5 +1,6 @@
 //! One round: a server started, loaded, perhaps profiled, and stopped.
 
+use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
 use recording::wire::{Command, Message};
@@ -13,6 +14,7 @@ use crate::compare::plan::{LOCK_STEP_WARMUP, Plan};
 use crate::compare::schedule::{Server, Step};
 use crate::compare::server::{Ground, PreparedArm, Running};
 use crate::compare::tracers;
+use crate::compare::wire;
 use crate::failure::exit_code_of;
 use crate::half::Half;
 use crate::identity::Identity;
@@ -29,6 +31,8 @@ pub(crate) struct Stage<'a> {
     pub(crate) identity: Option<&'a Identity>,
     pub(crate) access: &'a Access,
     pub(crate) ground: Ground<'a>,
+    /// Addresses that the client connects from, where one has too few ports.
+    pub(crate) sources: Vec<Ipv4Addr>,
     /// Tracers of others, as far as rounds have looked.
     pub(crate) tracers: TracerLook,
 }
@@ -111,14 +115,19 @@ fn run_once(
     Ok(round)
 }
 
-/// The denominator of "per request": in lock-step exactly the requests between the two barriers,
-/// else the completions between the two copies of the counters.
+/// The denominator of "per request": where the window is a number of requests exactly those between the
+/// two barriers, else the completions between the two copies of the counters.
 fn requests_in(load: &Load, profile: &Profile, scenario: &Scenario) -> f64 {
-    if scenario.lock_step_requests.is_some() {
+    if requests_of(scenario).is_some() {
         (load.ledger.ok + load.ledger.failed_total()) as f64
     } else {
         load.timeline.completed_in(profile.window)
     }
+}
+
+/// Requests of a window that is a number of them.
+fn requests_of(scenario: &Scenario) -> Option<u64> {
+    scenario.lock_step_requests.or(scenario.requests)
 }
 
 struct Measured {
@@ -242,6 +251,7 @@ fn start_load(stage: &Stage<'_>, server: &Running, role: RoundRole) -> anyhow::R
     };
     let seconds = |ns: u64| format!("{}ns", ns.max(1));
     let mut arguments: Vec<String> = vec!["load".into(), server.url.clone(), "--control".into()];
+    arguments.extend(wire::options(stage.plan, stage.ground.workspace));
     let mut option = |name: &str, value: String| arguments.extend([name.to_owned(), value]);
     let connections = match role {
         RoundRole::MoreConnections { connections } => connections,
@@ -255,10 +265,15 @@ fn start_load(stage: &Stage<'_>, server: &Running, role: RoundRole) -> anyhow::R
     // A trial may find one thing for one server and another for the next, and whether the client has to be
     // woken by each response is a third of what some servers spend on softirqs.
     option("--pauses", "always".into());
+    if let Some(timeout) = stage.plan.timeout {
+        option("--timeout", format!("{}ns", timeout.as_nanos()));
+    }
     option("--interval", "100ms".into());
-    if let Some(requests) = scenario.lock_step_requests {
+    let window = requests_of(scenario);
+    if let Some(requests) = window {
+        let warmup = scenario.warmup_requests.unwrap_or(LOCK_STEP_WARMUP);
         option("--requests", requests.to_string());
-        option("--warmup-requests", LOCK_STEP_WARMUP.to_string());
+        option("--warmup-requests", warmup.to_string());
     }
     if let Some(duration_ns) = scenario.duration_ns {
         option("--duration", seconds(duration_ns));
@@ -267,7 +282,18 @@ fn start_load(stage: &Stage<'_>, server: &Running, role: RoundRole) -> anyhow::R
     if let Some(requests) = scenario.requests_per_connection {
         option("--requests-per-connection", requests.to_string());
     }
-    if scenario.lock_step_requests.is_some() {
+    if let Some(streams) = scenario.streams {
+        option("--streams", streams.to_string());
+    }
+    if scenario.tls.as_ref().is_some_and(|tls| tls.resumption) {
+        option("--resumption", "resume".into());
+    }
+    if server.is_ours() && !stage.sources.is_empty() {
+        let sources = stage.sources.iter().map(Ipv4Addr::to_string);
+        option("--source", sources.collect::<Vec<_>>().join(","));
+    }
+    // A rate and permission to begin exclude each other.
+    if window.is_some() && !matches!(role, RoundRole::EqualRate { .. }) {
         arguments.push("--barriers".into());
     }
     let mut command = Program::own(stage.identity)?.command(&birth);
@@ -331,11 +357,9 @@ fn expect_profile(profiler: &mut Half, deadline: Instant) -> anyhow::Result<Prof
 /// A round that takes longer hangs.
 fn longest_round(scenario: &Scenario) -> Duration {
     let asked = scenario.warmup_ns + scenario.duration_ns.unwrap_or(0);
-    // A lock-step request that takes 10 ms is slower than any server meant here.
-    let lock_step = scenario
-        .lock_step_requests
-        .map_or(0, |n| n.saturating_mul(10_000_000));
-    Duration::from_nanos(asked.saturating_add(lock_step)) + Duration::from_mins(1)
+    // A request that takes 10 ms is slower than any server meant here, even one at a time.
+    let by_count = requests_of(scenario).map_or(0, |n| n.saturating_mul(10_000_000));
+    Duration::from_nanos(asked.saturating_add(by_count)) + Duration::from_mins(1)
 }
 
 /// How long a child of ours may take to say hello.

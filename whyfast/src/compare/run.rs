@@ -10,12 +10,14 @@ use reports::Footer;
 
 use crate::args::{CompareArgs, Format};
 use crate::compare::access::Access;
+use crate::compare::arms::{ArmSpec, ServerSpec};
+use crate::compare::limits::MachineLimits;
 use crate::compare::plan::{self, Plan};
 use crate::compare::round::Stage;
-use crate::compare::rounds;
+use crate::compare::scenario::{self, Chosen};
 use crate::compare::server::{Ground, PreparedArm};
 use crate::compare::workspace::Workspace;
-use crate::compare::{arms, parity};
+use crate::compare::{arms, parity, recipe, rounds};
 use crate::failure::Failure;
 use crate::fingerprint;
 use crate::guard::Guard;
@@ -23,15 +25,19 @@ use crate::identity::{self, Identity};
 use crate::machine::{CpuList, CpuSplit, cores, split_cpus};
 use crate::output::{self, Output, note};
 use crate::signals::Interrupt;
+use crate::spawn::find_program;
 use crate::verbs::render;
 
 /// Runs a comparison and returns its exit code.
 pub(crate) fn compare(args: &CompareArgs) -> anyhow::Result<u8> {
     // Exact counts mean something by themselves.
     let least = if args.lock_step.is_some() { 1 } else { 2 };
-    let specs = arms::parse_all(&args.arms, least)?;
+    let chosen = scenario::choose(&args.scenario)?;
+    let specs = arms::parse_all(&wanted_arms(args, &chosen), least)?;
+    check_arms(&chosen, &specs)?;
     let cpus = split_cpus(&cores(&CpuList::allowed()?));
-    let plan = plan::plan(args, specs.len(), &cpus)?;
+    let plan = plan::plan(args, &chosen, specs.len(), &cpus)?;
+    let room = MachineLimits::read().room(&plan.scenario)?;
     let identity = identity::unprivileged(args.user.as_deref())?;
     let output = Output::open(args.output.output.as_deref())?;
     if let Some(folder) = &args.out {
@@ -45,10 +51,10 @@ pub(crate) fn compare(args: &CompareArgs) -> anyhow::Result<u8> {
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
     let mut guard = Guard::start()?;
     let access = Access::find();
-    let body_bytes = plan.scenario.body_bytes.unwrap_or(0);
-    let mut workspace = Workspace::create(&mut guard, identity.as_ref(), body_bytes)?;
+    let mut workspace = Workspace::create(&mut guard, identity.as_ref(), &plan)?;
 
     let mut recording = blank(&plan, &prepared, &cpus);
+    recording.warnings.extend(room.warnings);
     let mut stage = Stage {
         plan: &plan,
         identity: identity.as_ref(),
@@ -60,6 +66,7 @@ pub(crate) fn compare(args: &CompareArgs) -> anyhow::Result<u8> {
             path: &plan.scenario.path,
             interrupt: &interrupt,
         },
+        sources: room.sources,
         tracers: TracerLook::default(),
     };
     check_parity(&mut stage, &mut prepared, &mut recording)?;
@@ -81,6 +88,32 @@ pub(crate) fn compare(args: &CompareArgs) -> anyhow::Result<u8> {
     drop(workspace);
     drop(guard);
     finish(args, &recording, output, identity.as_ref())
+}
+
+/// The arms of the command line; where it names a scenario and none, those of the scenario.
+fn wanted_arms(args: &CompareArgs, chosen: &Chosen) -> Vec<String> {
+    if !args.arms.is_empty() || args.scenario.scenario.is_none() {
+        return args.arms.clone();
+    }
+    let is_installed = |arm: &&String| {
+        let recipe = arm.split_once(':').map_or(arm.as_str(), |(name, _)| name);
+        recipe::find(recipe).is_ok_and(|found| find_program(found.program.as_ref()).is_some())
+    };
+    let optional = chosen.optional_arms.iter().filter(is_installed);
+    chosen.arms.iter().chain(optional).cloned().collect()
+}
+
+/// The built-in server speaks HTTP/1.1 in clear and nothing else.
+fn check_arms(chosen: &Chosen, specs: &[ArmSpec]) -> anyhow::Result<()> {
+    let built_in = |spec: &&ArmSpec| matches!(spec.server, ServerSpec::Testserver { .. });
+    match specs.iter().find(built_in) {
+        Some(spec) if !chosen.is_plain() => Err(Failure::usage(format!(
+            "arm {:?}: the built-in server speaks HTTP/1.1 in clear, and scenario {} is another protocol or \
+             encrypted; name servers that speak it, such as nginx and h2o",
+            spec.spec, chosen.name
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// Makes the folder of `--out`; under sudo it belongs to the user behind it.
@@ -134,6 +167,11 @@ fn blank(plan: &Plan, prepared: &[PreparedArm], cpus: &CpuSplit) -> Recording {
              interval leaves out what differs from start to start"
                 .to_owned(),
         );
+    }
+    // What a gate refuses is said there.
+    let unfair = plan.scenario.unfair.iter();
+    for unfair in unfair.filter(|unfair| unfair.gate.is_none()) {
+        warn("as_published", format!("as published: {}", unfair.what));
     }
     Recording {
         scenario: Some(plan.scenario.clone()),

@@ -218,6 +218,17 @@ pub(crate) struct Ground<'a> {
     pub(crate) interrupt: &'a Interrupt,
 }
 
+impl Ground<'_> {
+    /// What is requested of a server on a port.
+    fn url(&self, port: u16) -> String {
+        let scheme = match self.workspace.certificate {
+            Some(_) => "https",
+            None => "http",
+        };
+        format!("{scheme}://127.0.0.1:{port}{}", self.path)
+    }
+}
+
 /// A server that answers.
 #[derive(Debug)]
 pub(crate) struct Running {
@@ -254,9 +265,13 @@ impl Running {
         };
         let folder = ground.workspace.round_folder()?;
         let port = free_port()?;
-        let root = ground.workspace.root();
-        let placeholders =
-            Placeholders::new(port, &folder, &root, &ground.cpus.server, ground.path);
+        let placeholders = Placeholders::new(
+            port,
+            &folder,
+            ground.workspace,
+            &ground.cpus.server,
+            ground.path,
+        );
         placeholders.write_config(&arm.arm.config, &folder)?;
         let arguments: Vec<String> = arguments
             .iter()
@@ -287,7 +302,7 @@ impl Running {
         let leader = child.id();
         let mut running = Self {
             name: arm.arm.name.clone(),
-            url: format!("http://127.0.0.1:{port}{}", ground.path),
+            url: ground.url(port),
             profile_options: vec!["--pid".into(), leader.to_string()],
             started: Some(Started { child, folder }),
             processes: Processes::Started(leader.cast_signed()),
@@ -363,6 +378,11 @@ impl Running {
             owners.first().map_or_else(String::new, u32::to_string)
         );
         Ok(())
+    }
+
+    /// Whether it was started here, and so is reached over loopback.
+    pub(crate) fn is_ours(&self) -> bool {
+        self.started.is_some()
     }
 
     /// Its processes now; none where whoever runs this may not look.

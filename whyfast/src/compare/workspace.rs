@@ -1,11 +1,16 @@
-//! The private folder of a comparison: what is served, and a folder for each server.
+//! The private folder of a comparison: what is served, with which certificate, and a folder for each
+//! server.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 
-use crate::compare::plan::body_name;
+use crate::compare::certificate::Certificate;
+use crate::compare::page::page;
+use crate::compare::plan::Plan;
+use crate::compare::scenario::BodyKind;
 use crate::guard::Guard;
 use crate::identity::Identity;
 
@@ -14,15 +19,17 @@ use crate::identity::Identity;
 pub(crate) struct Workspace {
     folder: tempfile::TempDir,
     pub(crate) identity: Option<Identity>,
+    /// What servers prove who they are with, where connections are encrypted.
+    pub(crate) certificate: Option<Certificate>,
     rounds: u32,
 }
 
 impl Workspace {
-    /// Makes the folder and the file of so many bytes, owned by who will use them.
+    /// Makes the folder, what is served, and the certificate, all owned by who will use them.
     pub(crate) fn create(
         guard: &mut Guard,
         identity: Option<&Identity>,
-        body_bytes: u64,
+        plan: &Plan,
     ) -> anyhow::Result<Self> {
         // Resolved, since the guard compares it with what the kernel says of processes.
         let folder = std::env::temp_dir()
@@ -36,21 +43,47 @@ impl Workspace {
         guard
             .add_folder(folder.path())
             .context("the guard process is gone")?;
-        let workspace = Self {
+        let mut workspace = Self {
             folder,
             identity: identity.cloned(),
+            certificate: None,
             rounds: 0,
         };
-        let root = workspace.root();
-        fs::create_dir(&root)?;
-        let body = root.join(body_name(body_bytes));
-        let length = usize::try_from(body_bytes).context("the body does not fit memory")?;
-        fs::write(&body, vec![b'x'; length])
-            .with_context(|| format!("failed to write {body_bytes} bytes to serve"))?;
-        for path in [workspace.folder.path(), &root, &body] {
-            workspace.give_away(path)?;
+        workspace.give_away(workspace.folder.path())?;
+        let bytes = plan.scenario.body_bytes.unwrap_or(0);
+        workspace.write_body(&plan.scenario.path, bytes, plan.body)?;
+        if let Some(key) = plan.key {
+            let folder = workspace.folder.path().join("tls");
+            fs::create_dir(&folder)?;
+            workspace.give_away(&folder)?;
+            let certificate = Certificate::create(key, &folder)?;
+            for file in certificate.files() {
+                workspace.give_away(file)?;
+            }
+            workspace.certificate = Some(certificate);
         }
         Ok(workspace)
+    }
+
+    /// Writes what is served at a path.
+    fn write_body(&self, path: &str, bytes: u64, kind: BodyKind) -> anyhow::Result<()> {
+        let length = usize::try_from(bytes).context("the body does not fit memory")?;
+        let body = match kind {
+            BodyKind::Fill => vec![b'x'; length],
+            BodyKind::Page => page(length),
+        };
+        let mut place = self.root();
+        for name in path.trim_start_matches('/').split('/') {
+            fs::create_dir(&place).or_else(|error| match error.kind() {
+                ErrorKind::AlreadyExists => Ok(()),
+                _ => Err(error),
+            })?;
+            self.give_away(&place)?;
+            place.push(name);
+        }
+        fs::write(&place, body)
+            .with_context(|| format!("failed to write {bytes} bytes to serve"))?;
+        self.give_away(&place)
     }
 
     /// The folder that is served.

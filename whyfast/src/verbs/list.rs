@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use recording::exit_code;
 use testserver::{Config, Style};
 
-use crate::compare::{plan, recipe};
+use crate::compare::{recipe, scenario};
 use crate::output::Output;
 use crate::spawn::find_program;
 
@@ -51,8 +51,8 @@ pub(crate) fn list() -> anyhow::Result<u8> {
         writeln!(text, "  {name:<12} {summary} ({values})")?;
     }
     text.push_str("\nscenarios (--scenario NAME)\n");
-    for name in plan::scenario_names() {
-        let (_, scenario) = plan::scenario(name)?;
+    for name in scenario::names() {
+        let (_, scenario) = scenario::read(name)?;
         writeln!(text, "  {name:<22} {}", scenario.summary)?;
     }
     text.push_str("\nfindings (rules over what was counted and timed)\n");

@@ -160,7 +160,7 @@ fn config(args: &LoadArgs) -> anyhow::Result<Config> {
 }
 
 /// `Name: value`; a value without a space before it is a value all the same.
-fn header(line: &str) -> anyhow::Result<(String, String)> {
+pub(crate) fn header(line: &str) -> anyhow::Result<(String, String)> {
     match line.split_once(':') {
         Some((name, value)) => Ok((name.to_owned(), value.trim_start().to_owned())),
         None => Err(Failure::usage(format!(

@@ -7,20 +7,25 @@ use std::io::Read as _;
 
 use anyhow::Context as _;
 use flate2::read::{MultiGzDecoder, ZlibDecoder};
-use loadgen::{Fetched, Framing, fetch};
+use loadgen::{Config, Fetched, fetch_with};
 use recording::{ResponseShape, exit_code, hex};
 use sha2::{Digest as _, Sha256};
 
 use crate::args::ProbeArgs;
 use crate::output::Output;
+use crate::verbs::load::header;
 
 /// Prints the shape of the answers as JSON.
 pub(crate) fn probe(args: &ProbeArgs) -> anyhow::Result<u8> {
     let mut statuses: BTreeMap<u16, u32> = BTreeMap::new();
     let mut first: Option<ResponseShape> = None;
     let mut received = 0_u64;
+    let mut config = Config::new(&args.url);
+    args.http.apply(&mut config);
+    let headers = args.header.iter().map(|line| header(line));
+    config.headers = headers.collect::<anyhow::Result<_>>()?;
     for number in 1..=args.count.max(1) {
-        let fetched = fetch(&args.url, &[])
+        let fetched = fetch_with(&config)
             .with_context(|| format!("request {number} of {} to {}", args.count, args.url))?;
         *statuses.entry(fetched.status).or_default() += 1;
         let shape = describe(&fetched)?;
@@ -54,14 +59,9 @@ fn describe(fetched: &Fetched) -> anyhow::Result<ResponseShape> {
         body_bytes: fetched.wire_body.len() as u64,
         head_bytes: fetched.raw_head.len() as u64,
         content_encoding: encoding,
-        framing: match fetched.framing {
-            Framing::Chunked => "chunked",
-            Framing::Close => "close",
-            Framing::ContentLength(_) => "content-length",
-            Framing::None => "none",
-        }
-        .to_owned(),
+        framing: fetched.framing.name().to_owned(),
         headers: fetched.headers.clone(),
+        tls: fetched.tls.clone(),
     })
 }
 

@@ -6,6 +6,7 @@ mod advice;
 mod compare;
 mod load;
 mod resolving;
+mod scenarios;
 mod shapes;
 mod stored;
 mod tools;
