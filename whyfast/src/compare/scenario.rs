@@ -30,10 +30,10 @@ pub(crate) struct ScenarioFile {
     body: BodyKind,
     /// Servers that are compared where the command line names none.
     #[serde(default)]
-    arms: Vec<String>,
+    pub(crate) arms: Vec<String>,
     /// Further ones, as far as their programs are installed.
     #[serde(default)]
-    optional_arms: Vec<String>,
+    pub(crate) optional_arms: Vec<String>,
     connections: u32,
     #[serde(default = "one")]
     client_threads: u32,

@@ -53,7 +53,11 @@ pub(crate) fn list() -> anyhow::Result<u8> {
     text.push_str("\nscenarios (--scenario NAME)\n");
     for name in scenario::names() {
         let (_, scenario) = scenario::read(name)?;
-        writeln!(text, "  {name:<22} {}", scenario.summary)?;
+        writeln!(text, "  {name:<24} {}", scenario.summary)?;
+        let optional = scenario.optional_arms.iter();
+        let optional = optional.map(|arm| format!("[{arm}]"));
+        let arms: Vec<String> = scenario.arms.iter().cloned().chain(optional).collect();
+        writeln!(text, "  {:<24} arms: {}", "", arms.join(" "))?;
     }
     text.push_str("\nfindings (rules over what was counted and timed)\n");
     for (id, about) in reports::findings::rules() {

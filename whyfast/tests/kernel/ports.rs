@@ -70,3 +70,42 @@ fn exhausted_ports_are_named() {
     let (code, load) = with_few_ports(&["--source", sources]);
     assert_eq!((code, load.ledger.ok), (Some(0), 200), "{:?}", load.ledger);
 }
+
+/// More connections than one address has ports: the client of a comparison takes further addresses of
+/// loopback, and every connection is there.
+#[test]
+fn a_comparison_takes_more_addresses() {
+    if missing("a_comparison_takes_more_addresses", &["unshare", "ip"]) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("recording.json");
+    let script = "ip link set lo up; echo 40000 40299 > /proc/sys/net/ipv4/ip_local_port_range; \
+                  exec \"$@\"";
+    let output = Command::new("unshare")
+        .args(["--net", "sh", "-c", script, "sh"])
+        .arg(env!("CARGO_BIN_EXE_whyfast"))
+        .args(["compare", "-c", "600", "-n", "2000", "--pairs", "1"])
+        .args([
+            "--no-probes",
+            "--allow-mismatch",
+            "G13",
+            "--format",
+            "json",
+            "-o",
+        ])
+        .arg(&path)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let recording = Recording::parse(&std::fs::read(&path).expect(&said)).unwrap();
+    let mut rounds = 0;
+    for round in recording.rounds {
+        assert_eq!(round.failed, None, "{said}");
+        let load = round.load.unwrap();
+        assert_eq!((load.connections.open_at_start, load.ledger.ok), (600, 2000));
+        rounds += 1;
+    }
+    // Both servers, and the minimal responder.
+    assert_eq!(rounds, 3);
+}
