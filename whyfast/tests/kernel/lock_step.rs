@@ -113,6 +113,57 @@ fn nginx_and_h2o_make_the_known_calls() {
     );
 }
 
+/// nginx over HTTP/2 and TLS, a page that it compresses: exactly the calls that `strace -c` shows for a
+/// request, of which the second read of its turn finds nothing.
+#[test]
+fn a_compressed_page_over_http2_makes_the_known_calls() {
+    if missing(
+        "a_compressed_page_over_http2_makes_the_known_calls",
+        &["nginx"],
+    ) {
+        return;
+    }
+    let nginx = "nginx=cmd:echo \"daemon off; worker_processes 1; pid {dir}/pid; events { } http { \
+                 access_log off; keepalive_requests 1000000; gzip on; default_type text/html; \
+                 client_body_temp_path {dir}/a; proxy_temp_path {dir}/b; fastcgi_temp_path {dir}/c; \
+                 uwsgi_temp_path {dir}/d; scgi_temp_path {dir}/e; server { listen 127.0.0.1:{port} ssl \
+                 http2; ssl_protocols TLSv1.3; root {root}; ssl_certificate {cert}; ssl_certificate_key {key}; } }\" \
+                 > {dir}/nginx.conf; PATH=$PATH:/usr/sbin exec nginx -p {dir} -e {dir}/error.log \
+                 -c {dir}/nginx.conf";
+    let requests = REQUESTS.to_string();
+    let (recording, output) = recording(&[
+        "compare",
+        nginx,
+        "--scenario",
+        "h2-tls13-page",
+        "--lock-step",
+        &requests,
+    ]);
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let per_request: BTreeMap<_, _> = counts(round_of(&recording, "nginx"))
+        .into_iter()
+        .filter(|(_, (count, _))| *count >= REQUESTS / 100)
+        .collect();
+    let calls = [
+        "close",
+        "epoll_wait",
+        "newfstatat",
+        "openat",
+        "pread64",
+        "write",
+    ];
+    let mut wanted: BTreeMap<String, (u64, u64)> = calls
+        .iter()
+        .map(|&name| (name.to_owned(), (REQUESTS, 0)))
+        .collect();
+    wanted.insert("read".to_owned(), (2 * REQUESTS, REQUESTS));
+    assert_eq!(per_request, wanted);
+}
+
 fn round_of<'a>(recording: &'a Recording, arm: &str) -> &'a Round {
     let round = recording
         .rounds

@@ -103,7 +103,10 @@ fn a_comparison_takes_more_addresses() {
     for round in recording.rounds {
         assert_eq!(round.failed, None, "{said}");
         let load = round.load.unwrap();
-        assert_eq!((load.connections.open_at_start, load.ledger.ok), (600, 2000));
+        assert_eq!(
+            (load.connections.open_at_start, load.ledger.ok),
+            (600, 2000)
+        );
         rounds += 1;
     }
     // Both servers, and the minimal responder.
