@@ -228,7 +228,18 @@ impl Wire {
         }
         let settings = Settings::new(&config.tls, &target.host, alpn(HttpVersion::Http1))?;
         let connection = settings.connection().map_err(FetchError::Handshake)?;
-        Ok(Self::Tls(Box::new(StreamOwned::new(connection, socket))))
+        let mut stream = StreamOwned::new(connection, socket);
+        let handshake = |reason| FetchError::Io {
+            what: "the TLS handshake",
+            reason,
+        };
+        stream
+            .sock
+            .set_read_timeout(Some(TIMEOUT))
+            .and_then(|()| stream.sock.set_write_timeout(Some(TIMEOUT)))
+            .and_then(|()| stream.conn.complete_io(&mut stream.sock))
+            .map_err(handshake)?;
+        Ok(Self::Tls(Box::new(stream)))
     }
 
     fn socket(&self) -> &TcpStream {

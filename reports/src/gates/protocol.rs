@@ -90,12 +90,13 @@ fn negotiated(reports: &[&TlsReport]) -> String {
     kinds.into_iter().collect::<Vec<_>>().join(" and ")
 }
 
-/// A kind of sessions, for people.
+/// A kind of sessions, for people. Who chooses no protocol by ALPN speaks HTTP/1.1, which is as if that
+/// was chosen.
 fn words(kind: &TlsNegotiated) -> String {
     let mut words = vec![kind.version.as_str(), kind.cipher.as_str()];
     words.extend(kind.group.as_deref());
     words.push(&kind.certificate_key);
-    words.push(kind.alpn.as_deref().unwrap_or("no ALPN"));
+    words.push(kind.alpn.as_deref().unwrap_or("http/1.1"));
     words.join(" ")
 }
 

@@ -102,6 +102,18 @@ fn differing_handshakes_are_refused_before_the_first_round() {
         "nginx: TLSv1.3 TLS_AES_128_GCM_SHA256 X25519 RSA 2048 h2; h2o: TLSv1.3 TLS_AES_256_GCM_SHA384 \
          X25519 RSA 2048 h2"
     );
+    // HTTP/1.1 needs no ALPN.
+    let chosen = |alpn: Option<&'static str>| {
+        analysed(move |recording| {
+            *recording = looked("TLS_AES_128_GCM_SHA256");
+            for (arm, alpn) in recording.arms.iter_mut().zip([Some("http/1.1"), alpn]) {
+                let tls = arm.response.as_mut().unwrap().tls.as_mut();
+                tls.unwrap().alpn = alpn.map(str::to_owned);
+            }
+        })
+    };
+    assert_eq!(gate(&chosen(None), "G2").status, GateStatus::NotMeasured);
+    assert_eq!(gate(&chosen(Some("h2")), "G2").status, GateStatus::Refuse);
     let one_in_clear = analysed(|recording| {
         let arms = std::mem::take(&mut recording.arms);
         *recording = looked("TLS_AES_128_GCM_SHA256");

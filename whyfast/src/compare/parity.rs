@@ -47,8 +47,31 @@ fn ask(stage: &Stage<'_>, server: &Running) -> anyhow::Result<ResponseShape> {
     let said = said.trim().trim_start_matches("error: ");
     anyhow::ensure!(
         output.status.success(),
-        "parity check: {}",
-        reports::clean(said)
+        "parity check: {}{}",
+        reports::clean(said),
+        offered(stage, said)
     );
     serde_json::from_slice(&output.stdout).context("failed to read the parity check's answer")
+}
+
+/// What the client offers, where a handshake failed and that is not everything.
+fn offered(stage: &Stage<'_>, said: &str) -> String {
+    let tls = stage.plan.scenario.tls.as_ref();
+    let Some(tls) = tls.filter(|_| said.contains("TLS handshake")) else {
+        return String::new();
+    };
+    let version = tls.version.as_ref().map(|version| format!("TLS {version}"));
+    let only: Vec<String> = version
+        .into_iter()
+        .chain(tls.ciphers.iter().cloned())
+        .chain(tls.groups.iter().cloned())
+        .collect();
+    if only.is_empty() {
+        return String::new();
+    }
+    format!(
+        "; the scenario offers {} and nothing else, so let the server take that (nginx: `ssl_protocols \
+         TLSv1.2 TLSv1.3;`), or offer more with --ciphers and --groups",
+        only.join(", ")
+    )
 }

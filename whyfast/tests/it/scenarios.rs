@@ -207,3 +207,24 @@ fn the_built_in_server_is_plain() {
         );
     }
 }
+
+/// A server that takes nothing of what is offered is told what that is, over both versions of HTTP.
+#[test]
+fn what_is_offered_is_said_where_a_handshake_fails() {
+    let old = "ssl_protocols TLSv1.2;";
+    let offered = "TLS 1.3, TLS_AES_128_GCM_SHA256, X25519";
+    for (scenario, listen) in [
+        ("h2-tls13-page", "ssl http2"),
+        ("tls-terminator-keepalive", "ssl"),
+    ] {
+        let arms = ["a", "b"]
+            .map(|name| nginx(name, listen, "").replace("ssl_protocols TLSv1.2 TLSv1.3;", old));
+        let output = run(&["compare", &arms[0], &arms[1], "--scenario", scenario]);
+        if said(&output).contains("nginx: not found") {
+            return skip("scenarios::what_is_offered", "nginx is not installed");
+        }
+        assert_eq!(output.status.code(), Some(1));
+        assert!(said(&output).contains(offered), "{}", said(&output));
+        assert!(said(&output).contains("ssl_protocols"), "{}", said(&output));
+    }
+}
