@@ -2,6 +2,7 @@
 
 mod args;
 mod args_http;
+mod args_profile;
 mod args_scenario;
 mod args_shape;
 mod args_stored;

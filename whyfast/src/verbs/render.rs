@@ -6,6 +6,7 @@ use recording::{
 use reports::{Footer, Style, html, markdown, text};
 
 use crate::args::Format;
+use crate::args_profile::ProfileFormat;
 use crate::args_shape::LoadFormat;
 use crate::failure::Failure;
 use crate::machine;
@@ -35,6 +36,17 @@ pub(crate) fn recording(
             RecordingKind::Profile => text::profile(recording, style, footer),
         },
     }
+}
+
+/// A profile in the format that was asked for.
+pub(crate) fn profile(recording: &Recording, format: ProfileFormat, style: &Style) -> String {
+    let format = match format {
+        ProfileFormat::Text => Format::Text,
+        ProfileFormat::Json => Format::Json,
+        ProfileFormat::Markdown => Format::Markdown,
+        ProfileFormat::Html => Format::Html,
+    };
+    self::recording(recording, format, style, &Footer::default())
 }
 
 /// A recording in a format that not every kind has.
