@@ -77,7 +77,7 @@ pub use measures::{
 };
 pub use profile::{
     CallRow, Detail, InFlightCall, Lost, LostClass, OwnCost, Profile, ProfileSlice,
-    ProfiledProcess, SliceCall, TimeStats, WaitRow,
+    ProfiledProcess, SliceCall, SliceWait, TimeStats, WaitRow,
 };
 pub use published::{Published, PublishedChange, PublishedFigure};
 pub use requests::{RequestCount, RequestSource};
