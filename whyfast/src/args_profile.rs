@@ -32,7 +32,8 @@ pub(crate) struct ProfileArgs {
     /// (`worker@`) stands for all of its instances.
     #[arg(long, value_name = "NAME")]
     pub(crate) unit: Vec<String>,
-    /// Wait until every target is there, at most this long.
+    /// Wait until every target is there, at most this long. With --live and --duration 0 also for one that ends
+    /// and comes back.
     #[arg(
         long,
         value_name = "TIME",
@@ -42,12 +43,17 @@ pub(crate) struct ProfileArgs {
     )]
     #[expect(clippy::option_option, reason = "a flag that may have a value")]
     pub(crate) wait: Option<Option<Duration>>,
-    /// End after this time, a command with it; otherwise at Ctrl-C or when the target exits.
-    #[arg(short, long, value_name = "TIME", value_parser = duration)]
+    /// End after this time, a command with it; otherwise at Ctrl-C or when the target exits. 0: as without it,
+    /// in memory that does not grow, however long that is.
+    #[arg(short, long, value_name = "TIME", value_parser = duration_or_zero)]
     pub(crate) duration: Option<Duration>,
-    /// Keep a slice of the counters for each interval (in the JSON).
+    /// A slice of the counters for each interval: kept in the JSON, written as it is taken with --format jsonl
+    /// and csv, shown with --live (1s there where it is not given).
     #[arg(short, long, value_name = "TIME", value_parser = duration)]
     pub(crate) interval: Option<Duration>,
+    /// Show what happens on the whole screen as it happens; the report follows at the end. `?` there says how.
+    #[arg(long, conflicts_with_all = ["command", "control"])]
+    pub(crate) live: bool,
     /// How much is probed.
     #[arg(long, value_enum, default_value_t = DetailArg::Times, value_name = "DETAIL")]
     pub(crate) detail: DetailArg,
@@ -119,6 +125,10 @@ pub(crate) enum ProfileFormat {
     Markdown,
     /// One page for the browser, with the recording inside.
     Html,
+    /// With --interval: a line of JSON for each slice as it is taken, and one of the total.
+    Jsonl,
+    /// With --interval: lines of comma-separated values for each slice as it is taken, and for the total.
+    Csv,
 }
 
 /// What calls are told apart by.
@@ -140,4 +150,12 @@ impl From<GroupByArg> for GroupBy {
             GroupByArg::Comm => Self::Comm,
         }
     }
+}
+
+/// A time, or 0.
+fn duration_or_zero(text: &str) -> Result<Duration, String> {
+    if text == "0" {
+        return Ok(Duration::ZERO);
+    }
+    duration(text)
 }

@@ -14,6 +14,7 @@ mod guard;
 mod half;
 mod identity;
 mod launch;
+mod live;
 mod machine;
 mod machine_cpu;
 mod output;

@@ -1,6 +1,8 @@
 //! `whyfast profile`: a running server, or a command, profiled in the kernel.
 
 mod half;
+mod series;
+mod shown;
 mod watch;
 
 use std::path::Path;
@@ -15,7 +17,8 @@ use reports::Limits;
 use rustix::thread::CapabilitySet;
 
 use self::half::as_half;
-use self::watch::{End, watch};
+use self::shown::Planned;
+use self::watch::{limit, watch};
 use crate::args_profile::ProfileArgs;
 use crate::failure::Failure;
 use crate::fingerprint;
@@ -28,6 +31,7 @@ use crate::verbs::wait::failed;
 use crate::verbs::{render, wait};
 
 pub(crate) use self::half::commands;
+pub(crate) use self::watch::{End, Leave, Onlooker};
 
 /// Profiles and renders, or speaks as a half.
 pub(crate) fn profile(args: &ProfileArgs) -> anyhow::Result<u8> {
@@ -35,7 +39,9 @@ pub(crate) fn profile(args: &ProfileArgs) -> anyhow::Result<u8> {
         leave_to_parent()?;
         return Ok(as_half(args));
     }
+    shown::check(args)?;
     let output = Output::open(args.output.output.as_deref())?;
+    let capabilities = output.capabilities();
     let interrupt = Interrupt::install()?;
     let mut launched = launch(args)?;
     let mut targets = targets(args)?;
@@ -58,17 +64,21 @@ pub(crate) fn profile(args: &ProfileArgs) -> anyhow::Result<u8> {
     } else {
         CapabilitySet::empty()
     };
-    session.drop_privileges(output.capabilities() | kill)?;
+    let (planned, output) = Planned::new(args, describe_target(args), output)?;
+    session.drop_privileges(capabilities | kill)?;
     if let Some(launched) = &mut launched {
         launched.release()?;
     }
-    let end = watch(&mut session, args, &interrupt, launched.as_mut())?;
+    let mut shown = planned.begin()?;
+    let onlooker = shown.onlooker();
+    let end = watch(&mut session, args, &interrupt, launched.as_mut(), onlooker)?;
     let mut profile = session.close(false)?;
     drop(session);
     profile.ended_early = profile.ended_early.or_else(|| end.early.clone());
     if let Some(launched) = &launched {
         name_command(&mut profile, launched.pid(), args);
     }
+    shown.end(&mut profile, &end, args.output.format, &interrupt)?;
     let code = render(args, profile, facts, &end, output);
     // The result is out; a command that outlives its profile is ended now.
     let status = match launched {
@@ -134,6 +144,7 @@ fn config(args: &ProfileArgs, targets: Vec<Target>) -> Config {
         start_ids: args.limits.threads,
         unknown_numbers: args.limits.unknown,
     };
+    shown::configure(&mut config, args);
     config
 }
 
@@ -154,11 +165,11 @@ fn render(
     profile: Profile,
     facts: Vec<Fact>,
     end: &End,
-    output: Output,
+    output: Option<Output>,
 ) -> anyhow::Result<u8> {
     let mut recording = render::blank(RecordingKind::Profile);
     // A target that ends is the end of the work; an interrupt of a wanted duration is not.
-    let cut = end.interrupted && args.duration.is_some();
+    let cut = end.interrupted && limit(args).is_some();
     recording.partial = cut.then(|| Partial {
         why: "interrupted".into(),
     });
@@ -170,9 +181,11 @@ fn render(
     let machine = fingerprint::machine(&recording.host);
     recording.fingerprint = Some(Fingerprint::new(machine, vec![server]));
     render::add_profile(&mut recording, &target, profile);
-    let style = output::style(&output);
-    let text = render::profile(&recording, args.output.format, &style);
-    output.write(&text)?;
+    if let Some(output) = output {
+        let style = output::style(&output);
+        let text = render::profile(&recording, args.output.format, &style);
+        text.map_or(Ok(()), |text| output.write(&text))?;
+    }
     Ok(reports::exit_code(&recording, &Limits::default()))
 }
 

@@ -38,15 +38,21 @@ pub(crate) fn recording(
     }
 }
 
-/// A profile in the format that was asked for.
-pub(crate) fn profile(recording: &Recording, format: ProfileFormat, style: &Style) -> String {
+/// A profile in the format that was asked for; `None` for a series, which was written as it was measured.
+pub(crate) fn profile(
+    recording: &Recording,
+    format: ProfileFormat,
+    style: &Style,
+) -> Option<String> {
     let format = match format {
         ProfileFormat::Text => Format::Text,
         ProfileFormat::Json => Format::Json,
         ProfileFormat::Markdown => Format::Markdown,
         ProfileFormat::Html => Format::Html,
+        ProfileFormat::Jsonl | ProfileFormat::Csv => return None,
     };
-    self::recording(recording, format, style, &Footer::default())
+    let footer = Footer::default();
+    Some(self::recording(recording, format, style, &footer))
 }
 
 /// A recording in a format that not every kind has.
