@@ -148,14 +148,17 @@ pub fn sum(slice: &ProfileSlice) -> SliceRow {
 impl SliceRow {
     /// The figures as text, in the order of [`SLICE_COLUMNS`]; `-` for what was not measured.
     pub fn cells(&self) -> [String; 6] {
-        let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".into());
-        [
-            rate(self.calls_per_s),
-            if self.errors_per_s == 0.0 {
+        let or_zero = |value: f64| {
+            if value == 0.0 {
                 "0".into()
             } else {
-                rate(self.errors_per_s)
-            },
+                rate(value)
+            }
+        };
+        let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".into());
+        [
+            or_zero(self.calls_per_s),
+            or_zero(self.errors_per_s),
             or_dash(self.inside_ns.map(span)),
             or_dash(self.on_cpu_ns.map(span)),
             or_dash(self.off_cpu_ns.map(span)),
