@@ -8,6 +8,10 @@ use crate::Target;
 
 /// What to profile and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a choice of its own, and any of them goes with any other"
+)]
 pub struct Config {
     /// What to profile; several at once are counted together.
     pub targets: Vec<Target>,

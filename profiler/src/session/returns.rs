@@ -94,8 +94,9 @@ impl Absence {
         let text = match self.to_ns {
             Some(to_ns) => format!(
                 "{label} had no process from {from_s:.1} s to {:.1} s of the window: it ended and came \
-                 back, and what its new processes did before they were found, at most a moment, is \
-                 not counted",
+                 back; what its new processes did before they were found, at most a moment, is not \
+                 counted, and listening sockets and counters of the hardware are those of its first \
+                 processes",
                 seconds(to_ns)
             ),
             None => format!(
@@ -118,17 +119,13 @@ impl Session {
         if !self.tracked.alive().is_empty() {
             return false;
         }
-        match self.config.return_within {
-            Some(within) => {
-                let away_ns = self.absences.all_away_since_ns();
-                let away_ns = away_ns.map_or(0, |since_ns| clock_ns().saturating_sub(since_ns));
-                Duration::from_nanos(away_ns) >= within
-            }
-            None => {
-                self.rescan_open_ended();
-                self.tracked.alive().is_empty()
-            }
+        if let Some(within) = self.config.return_within {
+            let away_ns = self.absences.all_away_since_ns();
+            let away_ns = away_ns.map_or(0, |since_ns| clock_ns().saturating_sub(since_ns));
+            return Duration::from_nanos(away_ns) >= within;
         }
+        self.rescan_open_ended();
+        self.tracked.alive().is_empty()
     }
 
     /// Whether a target that can come back is awaited and none of its processes is there.

@@ -53,7 +53,7 @@ fn next(bytes: &[u8]) -> Option<(Option<Key>, usize)> {
     let control = |key| Some((Some(key), 1));
     match bytes {
         [0x1b, b'[' | b'O', ..] => sequence(bytes),
-        [0x1b] => None,
+        [] | [0x1b] => None,
         // A second one, or a key with Alt.
         [0x1b, ..] => control(Key::Escape),
         [b'\r' | b'\n', ..] => control(Key::Enter),
@@ -76,7 +76,6 @@ fn next(bytes: &[u8]) -> Option<(Option<Key>, usize)> {
                 None => Some((None, 1)),
             }
         }
-        [] => None,
     }
 }
 

@@ -86,12 +86,11 @@ fn head(model: &Model, title: Rect, sums: Rect, buffer: &mut Buffer) {
         || " the first figures are being counted".to_owned(),
         |slice| {
             let [calls, errors, ..] = slices::sum(slice).cells();
-            let mut line = format!(" {calls} calls/s  {errors} errors/s");
-            let lost = slice.lost.total();
-            if lost > 0 {
-                line.push_str(&format!("  {lost} LOST"));
-            }
-            line
+            let lost = match slice.lost.total() {
+                0 => String::new(),
+                lost => format!("  {lost} LOST"),
+            };
+            format!(" {calls} calls/s  {errors} errors/s{lost}")
         },
     );
     Line::from(line).render(sums.intersection(buffer.area), buffer);

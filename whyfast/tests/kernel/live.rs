@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use recording::Recording;
 
 use crate::missing;
-use crate::proc::state;
+use crate::proc::{state, status_line};
 use crate::terminal::Terminal;
 use crate::whyfast::{Mortal, until, whyfast};
 
@@ -89,15 +89,20 @@ fn survives_every_size() {
     ]);
     let has_figures = |screen: &str| screen.contains("\n read") && screen.contains("? help");
     terminal.until("figures", has_figures);
+    let pid = terminal.pid();
+    let switches = || -> u64 {
+        let line = status_line(pid, "voluntary_ctxt_switches:").unwrap();
+        line.parse().unwrap()
+    };
     for (rows, columns) in [(0, 0), (1, 1), (0, 80), (24, 0), (2, 300), (24, 80)] {
         terminal.resize(rows, columns);
-        // It has gone on since: the help comes, and goes again.
-        if (rows, columns) == (24, 80) {
-            terminal.press(&["?"]);
-            terminal.until("the help", |screen| screen.contains("any key closes"));
-            terminal.press(&["?"]);
-        }
+        // It sleeps once between two looks at the size, after which it draws.
+        let before = switches();
+        until("many turns", || switches() > before + 10);
     }
+    terminal.press(&["?"]);
+    terminal.until("the help", |screen| screen.contains("any key closes"));
+    terminal.press(&["?"]);
     terminal.until("figures", has_figures);
     terminal.press(&["C-c"]);
     let (printed, errors) = terminal.end();

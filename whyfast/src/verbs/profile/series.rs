@@ -234,7 +234,9 @@ mod tests {
 
     impl Write for Slow {
         fn write(&mut self, text: &[u8]) -> io::Result<usize> {
-            self.turns.recv().map_err(|_| io::ErrorKind::BrokenPipe)?;
+            self.turns
+                .recv()
+                .map_err(|_gone| io::ErrorKind::BrokenPipe)?;
             self.texts.send(text.to_vec()).map_err(io::Error::other)?;
             Ok(text.len())
         }
