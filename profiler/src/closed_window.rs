@@ -12,6 +12,7 @@ use crate::cpus::KernelClocks;
 use crate::delta::{Delta, RowNames};
 use crate::groups::GroupCopy;
 use crate::in_flight::InFlight;
+use crate::slices::counts_between;
 use crate::snapshot::Snapshot;
 use crate::states::{States, StatesDelta};
 
@@ -70,6 +71,8 @@ pub(crate) struct ClosedWindow {
     pub(crate) map_bytes: u64,
     pub(crate) attach_ns: u64,
     pub(crate) below: BelowWindow,
+    /// What the reader has to know of the processes.
+    pub(crate) about_processes: Vec<Warning>,
 }
 
 impl ClosedWindow {
@@ -86,8 +89,8 @@ impl ClosedWindow {
             end_ns: end.end_ns,
         };
         let boundary_ns = self.start.copy_ns() + self.end.copy_ns();
-        if !self.slices.is_empty() {
-            let rest = slice_between(&self.last, end, names, detail);
+        if self.last.end_ns > start.end_ns {
+            let rest = counts_between(&self.last, end, names, detail);
             self.slices.push(rest);
         }
         let states = self.states();
@@ -271,7 +274,7 @@ impl ClosedWindow {
     }
 
     fn warnings(&self) -> Vec<Warning> {
-        let mut warnings = Vec::new();
+        let mut warnings = self.about_processes.clone();
         if !self.was_quiet {
             warnings.push(Warning {
                 code: "not_quiet".into(),
@@ -281,24 +284,6 @@ impl ClosedWindow {
             });
         }
         warnings
-    }
-}
-
-/// The sub-window between two copies.
-pub(crate) fn slice_between<F: Fn(u32) -> Option<(u32, bool)>>(
-    from: &Snapshot,
-    to: &Snapshot,
-    names: &RowNames<F>,
-    detail: Detail,
-) -> ProfileSlice {
-    let delta = Delta::between(from, to);
-    ProfileSlice {
-        window: Window {
-            start_ns: from.end_ns,
-            end_ns: to.end_ns,
-        },
-        calls: names.slice_calls(&delta, detail),
-        lost: delta.lost(),
     }
 }
 

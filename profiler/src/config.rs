@@ -1,11 +1,17 @@
 //! What to profile and how.
 
+use std::time::Duration;
+
 use recording::{Detail, GroupBy};
 
 use crate::Target;
 
 /// What to profile and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a choice of its own, and any of them goes with any other"
+)]
 pub struct Config {
     /// What to profile; several at once are counted together.
     pub targets: Vec<Target>,
@@ -22,6 +28,16 @@ pub struct Config {
     /// Whether the kernel keeps its own statistics of eBPF programs meanwhile, which taxes every
     /// program on the host.
     pub bpf_stats: bool,
+    /// Whether the window may stay open for as long as the machine runs: memory is then bounded. Slices
+    /// are not kept (the profile has only the one from the last [`Session::slice`](crate::Session::slice) to
+    /// the end), and of the processes that ended only the latest are listed.
+    pub endless: bool,
+    /// Whether slices say also what threads did inside the calls (at detail `sched`), and what each
+    /// group did: for who looks at them as they are taken.
+    pub slice_details: bool,
+    /// How long a target whose processes have all ended is awaited, if it can come back
+    /// ([`Target::can_return`]); `None`: its end is the end.
+    pub return_within: Option<Duration>,
     /// Sizes of the tables.
     pub limits: Limits,
 }
@@ -37,6 +53,9 @@ impl Config {
             group_by: None,
             only: None,
             bpf_stats: false,
+            endless: false,
+            slice_details: false,
+            return_within: None,
             limits: Limits::default(),
         }
     }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use profiler_common::{COMPAT_ROWS, Kind, NATIVE_ROWS, WaitLimits, errno_of_slot, wait_limits};
 use recording::{
     Abi, CallObject, CallRow, CallTime, Detail, InFlightCall, Log2Histogram, Lost, LostClass,
-    SliceCall, TimeStats, WaitRow, errno_name, family, name, number,
+    SliceCall, SliceWait, TimeStats, WaitRow, errno_name, family, name, number,
 };
 
 use crate::snapshot::{
@@ -132,10 +132,21 @@ impl<F: Fn(u32) -> Option<(u32, bool)>> RowNames<F> {
         waits.collect()
     }
 
-    /// The calls of a slice.
-    pub(crate) fn slice_calls(&self, delta: &Delta, detail: Detail) -> Vec<SliceCall> {
-        let calls = delta.calls.iter().filter(|(_, call)| call.count > 0);
-        let calls = calls.filter_map(|(&row, call)| {
+    /// The calls of a slice, with the time that was spent in them (`split`, by row) where it is known.
+    pub(crate) fn slice_calls(
+        &self,
+        delta: &Delta,
+        detail: Detail,
+        split: &BTreeMap<u32, CallTime>,
+    ) -> Vec<SliceCall> {
+        let none = CallCounters::default();
+        let used: BTreeSet<u32> = delta.calls.keys().chain(split.keys()).copied().collect();
+        let calls = used.into_iter().filter_map(|row| {
+            let call = delta.calls.get(&row).unwrap_or(&none);
+            let split = split.get(&row).copied();
+            if call.count == 0 && split.is_none() {
+                return None;
+            }
             let (abi, nr) = self.of(row)?;
             Some(SliceCall {
                 abi,
@@ -145,9 +156,28 @@ impl<F: Fn(u32) -> Option<(u32, bool)>> RowNames<F> {
                 errors: call.errors.values().sum(),
                 bytes: kind_of_row(row).counts_bytes().then_some(call.bytes),
                 ns_total: (detail >= Detail::Times).then_some(call.time.ns_total),
+                split,
             })
         });
         calls.collect()
+    }
+
+    /// The waiting calls of a slice.
+    pub(crate) fn slice_waits(&self, delta: &Delta) -> Vec<SliceWait> {
+        let waits = delta.calls.iter().filter_map(|(&row, call)| {
+            if !matches!(kind_of_row(row), Kind::Wait(_)) {
+                return None;
+            }
+            let (abi, nr) = self.of(row)?;
+            Some(SliceWait {
+                abi,
+                name: name(abi, nr).into_owned(),
+                wakes: call.wait.wakes,
+                events: call.wait.events,
+                timeouts: call.wait.timeouts,
+            })
+        });
+        waits.collect()
     }
 }
 

@@ -44,6 +44,7 @@ mod network;
 mod privileges;
 mod processes;
 mod session;
+mod slices;
 mod snapshot;
 mod source;
 mod states;

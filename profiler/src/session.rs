@@ -3,6 +3,8 @@
 mod attaching;
 mod edges;
 mod membership;
+mod returns;
+mod slicing;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -14,17 +16,19 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::below::Below;
 use crate::calibration::Bare;
-use crate::closed_window::{ClosedWindow, Edge, slice_between};
+use crate::closed_window::{ClosedWindow, Edge};
 use crate::cpus;
 use crate::delta::RowNames;
 use crate::first_states;
 use crate::in_flight::InFlight;
 use crate::processes;
-use crate::snapshot::{Snapshot, number_of_row};
+use crate::slices::SliceEdge;
+use crate::snapshot::number_of_row;
 use crate::source::{Bpf, CounterSource, Tables};
 use crate::sys::process_cpu_ns;
 use crate::tracked::Tracked;
 use crate::{Config, ProfilerError, privileges};
+use returns::Absences;
 
 /// An attached profiler. Dropping it detaches the programs.
 #[derive(Debug)]
@@ -37,6 +41,7 @@ pub struct Session {
     attach_ns: u64,
     last_events: (u64, u64),
     below: Below,
+    absences: Absences,
 }
 
 #[derive(Debug)]
@@ -44,7 +49,8 @@ struct OpenWindow {
     /// That the target may run on.
     cpus: Vec<u32>,
     start: Edge,
-    last: Snapshot,
+    /// Where the next slice begins.
+    last: SliceEdge,
     /// Whether a call of the warm-up may have been on its way at the start.
     was_quiet: bool,
     slices: Vec<ProfileSlice>,
@@ -85,6 +91,7 @@ impl Session {
     fn over(config: Config, source: Box<dyn CounterSource>) -> Self {
         Self {
             tracked: Tracked::new(&config.targets),
+            absences: Absences::default(),
             config,
             source,
             window: None,
@@ -116,8 +123,9 @@ impl Session {
         self.below.begin_window(&pids, &self.source.tables());
         let copied = self.copy(quiet);
         self.tracked.open_window();
-        let last = copied.snapshot.clone();
-        let at_ns = last.end_ns;
+        self.absences.begin_window();
+        let last = self.slice_edge(&copied);
+        let at_ns = last.snapshot.end_ns;
         let was_quiet = copied.was_quiet;
         let start = self.edge(copied);
         let in_flight = self.in_flight();
@@ -141,6 +149,7 @@ impl Session {
         self.rescan_open_ended();
         self.below.tick();
         self.take_events();
+        self.note_returns();
     }
 
     /// Takes over what the programs saw, at the cost of two reads of memory where that is nothing.
@@ -159,19 +168,10 @@ impl Session {
         if events != self.last_events {
             self.last_events = events;
             self.tracked.follow(&tables);
+            if self.config.endless {
+                self.tracked.forget_ended(&tables, ENDED_LISTED);
+            }
         }
-    }
-
-    /// Ends a sub-window; it is part of the profile that [`close`](Self::close) returns as well.
-    pub fn slice(&mut self) -> Result<ProfileSlice, ProfilerError> {
-        self.tick();
-        let snapshot = self.snapshot();
-        let window = self.window.as_mut().ok_or(ProfilerError::NotOpen)?;
-        let names = row_names(&self.source.tables());
-        let slice = slice_between(&window.last, &snapshot, &names, self.config.detail);
-        window.last = snapshot;
-        window.slices.push(slice.clone());
-        Ok(slice)
     }
 
     /// Closes the window. With `quiet` it first waits as [`open`](Self::open) does.
@@ -193,6 +193,7 @@ impl Session {
         // Those that ended meanwhile have the name that they had.
         let mut thread_names = window.thread_names;
         thread_names.extend(self.thread_names(&alive));
+        let about_processes = self.about_processes(window.start.snapshot.end_ns);
         let (processes, cpu_ns) = self.tracked.close_window();
         let closed = ClosedWindow {
             detail: self.config.detail,
@@ -210,7 +211,7 @@ impl Session {
             calibration: self.calibration,
             was_quiet: window.was_quiet && was_quiet,
             start: window.start,
-            last: window.last,
+            last: window.last.snapshot,
             end,
             slices: window.slices,
             in_flight_at_start: window.in_flight,
@@ -221,18 +222,9 @@ impl Session {
             map_bytes: self.source.map_bytes(),
             attach_ns: self.attach_ns,
             below,
+            about_processes,
         };
         Ok(closed.into_profile(&row_names(&self.source.tables())))
-    }
-
-    /// Whether every process of the target has ended; a name or a control group can gain others.
-    pub fn target_ended(&mut self) -> bool {
-        self.take_events();
-        if !self.tracked.alive().is_empty() {
-            return false;
-        }
-        self.rescan_open_ended();
-        self.tracked.alive().is_empty()
     }
 
     /// The processes of the target that are alive.
@@ -306,6 +298,9 @@ fn clock_ns() -> u64 {
 fn duration_ns(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
+
+/// How many of the processes that ended are listed where the window may never end.
+const ENDED_LISTED: usize = 1024;
 
 #[cfg(test)]
 mod tests {
@@ -422,7 +417,7 @@ mod tests {
 
     /// Makes a call whenever one looks.
     #[derive(Debug)]
-    struct Busy(Replay);
+    pub(super) struct Busy(pub(super) Replay);
 
     impl CounterSource for Busy {
         fn tables(&self) -> Tables<'_> {

@@ -48,6 +48,11 @@ impl Target {
         matches!(self, Self::Cgroup(_) | Self::Comm(_) | Self::Unit(_))
     }
 
+    /// Whether a target whose processes have all ended can have others later: a number of a process cannot.
+    pub fn can_return(&self) -> bool {
+        self.is_open_ended() || matches!(self, Self::Port(_))
+    }
+
     /// Whether there seems to be such a target, found out at little cost: for waiting until there
     /// is. What [`resolve`](Self::resolve) then says may differ.
     pub fn is_there(&self) -> bool {

@@ -20,6 +20,10 @@ pub(crate) struct Tracked {
     past: Vec<(u32, TrackedProcess)>,
     /// Whether a window is open: a process that is forked in it has all its CPU time in it.
     window_open: bool,
+    /// Processes that ended so far: the number of the next one.
+    ends: u64,
+    /// Processes that ended in the window and were forgotten.
+    unlisted: u64,
 }
 
 #[derive(Debug, Default)]
@@ -31,6 +35,8 @@ struct TrackedProcess {
     threads: Option<u32>,
     container: Option<String>,
     ended: bool,
+    /// Its place among those that ended.
+    end_number: u64,
     ended_before_window: bool,
     /// CPU clock when the window was opened, or when the process joined.
     cpu_ns_from: u64,
@@ -170,6 +176,8 @@ impl Tracked {
             if ended && !process.ended {
                 process.end(pid, flags & ENDED != 0);
                 process.ended_before_window = !self.window_open;
+                process.end_number = self.ends;
+                self.ends += 1;
             }
         }
     }
@@ -177,6 +185,7 @@ impl Tracked {
     /// Begins a window: CPU time counts from now on.
     pub(crate) fn open_window(&mut self) {
         self.window_open = true;
+        self.unlisted = 0;
         self.past.clear();
         for (&pid, process) in &mut self.processes {
             if process.ended {
@@ -186,6 +195,37 @@ impl Tracked {
                 process.cpu_ns_from = process.cpu_ns_to.unwrap_or(process.cpu_ns_from);
             }
         }
+    }
+
+    /// Forgets those that ended, but for the latest: at least `kept` and less than twice as many stay.
+    pub(crate) fn forget_ended(&mut self, tables: &Tables<'_>, kept: usize) {
+        let ended = self.processes.values().filter(|process| process.ended);
+        let ended = ended.count() + self.past.len();
+        if ended < 2 * kept {
+            return;
+        }
+        let (ends, window_open) = (self.ends, self.window_open);
+        let mut unlisted = 0;
+        let mut is_old = |process: &TrackedProcess| {
+            let is_old = process.ended && ends - process.end_number > kept as u64;
+            unlisted += u64::from(is_old && window_open && !process.ended_before_window);
+            is_old
+        };
+        self.past.retain(|(_, process)| !is_old(process));
+        self.processes.retain(|&pid, process| {
+            let is_old = is_old(process);
+            if is_old {
+                // Else it would be found again there.
+                tables.forget_end(pid);
+            }
+            !is_old
+        });
+        self.unlisted += unlisted;
+    }
+
+    /// Processes of the window that ended and were forgotten.
+    pub(crate) fn unlisted(&self) -> u64 {
+        self.unlisted
     }
 
     /// Reads name, threads and clock of all that are alive.
@@ -200,7 +240,8 @@ impl Tracked {
     /// Ends a window; its processes, and their CPU time if it is known of all of them.
     pub(crate) fn close_window(&mut self) -> (Vec<ProfiledProcess>, Option<u64>) {
         self.window_open = false;
-        let mut cpu_ns = Some(0);
+        // The clocks of those that were forgotten are gone with them.
+        let mut cpu_ns = (self.unlisted == 0).then_some(0);
         let mut processes = Vec::new();
         let past = self.past.iter().map(|(pid, process)| (pid, process));
         for (&pid, process) in past.chain(&self.processes) {
@@ -229,6 +270,23 @@ impl Tracked {
     pub(crate) fn alive(&self) -> BTreeSet<u32> {
         let alive = self.processes.iter().filter(|(_, process)| !process.ended);
         alive.map(|(&pid, _)| pid).collect()
+    }
+
+    /// Whether a target, given by its place in the configuration, has a process that is alive.
+    pub(crate) fn has(&self, target: usize) -> bool {
+        let only = self.labels.len() == 1;
+        let mut alive = self.processes.values().filter(|process| !process.ended);
+        alive.any(|process| only || process.targets.contains(&target))
+    }
+
+    /// The targets in the words of the command line.
+    pub(crate) fn target_labels(&self) -> &[String] {
+        &self.labels
+    }
+
+    /// The name that a process has, or had.
+    pub(crate) fn comm(&self, pid: u32) -> Option<String> {
+        self.processes.get(&pid)?.comm.clone()
     }
 
     /// Whether the process is known and has not ended.
@@ -379,6 +437,36 @@ mod tests {
         let mut tracked = Tracked::new(&[Target::Port(80)]);
         tracked.add(pid, Joined::Forked);
         assert_eq!(tracked.labels()[&pid].as_deref(), Some("port 80"));
+    }
+
+    /// Of any number of short lives only so many are remembered, those that ended last; those that are
+    /// alive all are, and the table does not bring the others back.
+    #[test]
+    fn churn_is_forgotten() {
+        const LIVES: u32 = 20_000;
+        const KEPT: usize = 100;
+        let replay = Replay::new(PID_MAX);
+        let child = Child::sleeping();
+        replay.tables().set_flags(child.0.id(), TARGET);
+        let mut tracked = Tracked::default();
+        tracked.open_window();
+        // Ids that no process has here: they end before anybody sees them.
+        let ids = PID_MAX - 64 * 1024..;
+        for (number, pid) in (1..=LIVES).zip(ids) {
+            replay.tables().set_flags(pid, ENDED);
+            if number % 64 == 0 {
+                tracked.follow(&replay.tables());
+                tracked.forget_ended(&replay.tables(), KEPT);
+                assert!(tracked.processes.len() + tracked.past.len() <= 1 + 2 * KEPT + 64);
+            }
+        }
+        tracked.follow(&replay.tables());
+        assert!(tracked.is_alive(child.0.id()));
+        let unlisted = tracked.unlisted();
+        let (processes, cpu_ns) = tracked.close_window();
+        assert_eq!(processes.len() as u64 + unlisted, u64::from(LIVES) + 1);
+        assert!(unlisted > u64::from(LIVES) - 3 * KEPT as u64);
+        assert_eq!(cpu_ns, None);
     }
 
     /// A process that came and went between two looks is listed, without a name.

@@ -31,6 +31,7 @@ mod published;
 mod requests;
 mod round;
 mod schema;
+mod series;
 mod stacks;
 mod syscall;
 mod thread_time;
@@ -77,7 +78,7 @@ pub use measures::{
 };
 pub use profile::{
     CallRow, Detail, InFlightCall, Lost, LostClass, OwnCost, Profile, ProfileSlice,
-    ProfiledProcess, SliceCall, TimeStats, WaitRow,
+    ProfiledProcess, SliceCall, SliceWait, TimeStats, WaitRow,
 };
 pub use published::{Published, PublishedChange, PublishedFigure};
 pub use requests::{RequestCount, RequestSource};
@@ -86,6 +87,7 @@ pub use schema::{
     NotMeasured, Partial, Recording, RecordingKind, SCHEMA, SchemaError, Warning, Window,
     json_schema,
 };
+pub use series::{SeriesLine, SeriesTotal};
 pub use stacks::{Frame, FrameSide, Module, Stack, StackClock, StackSet, Stacks};
 pub use syscall::{Abi, Family, family, name, number};
 pub use thread_time::{

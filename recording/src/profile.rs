@@ -377,8 +377,15 @@ pub struct OwnCost {
 pub struct ProfileSlice {
     /// The sub-window.
     pub window: Window,
-    /// The calls of it, those that were made at least once.
+    /// The calls of it, those that were made at least once, or that threads are in where `split` says so.
     pub calls: Vec<SliceCall>,
+    /// The waiting calls of it, those that returned at least once.
+    #[serde(default)]
+    pub waits: Vec<SliceWait>,
+    /// The calls by process, thread or name, busiest first; only where somebody looks at them as they
+    /// are made.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<Group>,
     /// Events that are missing from these counts.
     #[serde(default)]
     pub lost: Lost,
@@ -402,4 +409,23 @@ pub struct SliceCall {
     pub bytes: Option<u64>,
     /// Time inside the call, ns; `null` below detail `times`.
     pub ns_total: Option<u64>,
+    /// What of it was spent how, calls that are still in flight included; only at detail `sched`, and
+    /// where somebody looks at slices as they are taken.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub split: Option<CallTime>,
+}
+
+/// One kind of waiting call during one slice.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SliceWait {
+    /// The table of the number.
+    pub abi: Abi,
+    /// Name of the call.
+    pub name: String,
+    /// Returns with at least one event.
+    pub wakes: u64,
+    /// Events of all wakes.
+    pub events: u64,
+    /// Returns without an event.
+    pub timeouts: u64,
 }

@@ -1,5 +1,8 @@
 //! Recordings as comma-separated values (RFC 4180): the slices of a load, the rounds of a comparison, the
-//! system calls of every profiled round. What was not measured is empty.
+//! system calls of every profiled round, the slices of a profile as they are taken ([`series`]). What was not
+//! measured is empty.
+
+pub mod series;
 
 use std::fmt::Write as _;
 

@@ -34,6 +34,7 @@ pub mod markdown;
 pub mod metrics;
 mod outcome;
 pub mod predict;
+pub mod slices;
 pub mod statistics;
 pub mod text;
 pub mod tools;

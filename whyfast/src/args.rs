@@ -1,13 +1,13 @@
 //! The command line as it is typed. No logic: each verb turns its arguments into a plan once.
 
-use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use recording::{Detail, GroupBy};
+use recording::Detail;
 
 use crate::args_http::HttpArgs;
+use crate::args_profile::ProfileArgs;
 use crate::args_scenario::ScenarioArgs;
 use crate::args_shape::{LoadFormat, RequestArgs, ResultArgs, ShapeArgs};
 use crate::args_stored::{DiffArgs, GateArgs};
@@ -159,27 +159,6 @@ pub(crate) enum DetailArg {
     Sched,
 }
 
-/// What calls are told apart by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum GroupByArg {
-    /// Process.
-    Process,
-    /// Thread.
-    Thread,
-    /// Name of the thread.
-    Comm,
-}
-
-impl From<GroupByArg> for GroupBy {
-    fn from(by: GroupByArg) -> Self {
-        match by {
-            GroupByArg::Process => Self::Process,
-            GroupByArg::Thread => Self::Thread,
-            GroupByArg::Comm => Self::Comm,
-        }
-    }
-}
-
 impl From<DetailArg> for Detail {
     fn from(detail: DetailArg) -> Self {
         match detail {
@@ -189,93 +168,6 @@ impl From<DetailArg> for Detail {
             DetailArg::Sched => Self::Sched,
         }
     }
-}
-
-#[derive(Debug, Args)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each is a flag of the command line"
-)]
-pub(crate) struct ProfileArgs {
-    /// A process with all its threads, and its children.
-    #[arg(short, long, value_name = "PID")]
-    pub(crate) pid: Vec<u32>,
-    /// Whoever listens on this TCP port, in any network namespace.
-    #[arg(long, value_name = "PORT")]
-    pub(crate) port: Vec<u16>,
-    /// Every process of this name.
-    #[arg(long, value_name = "NAME")]
-    pub(crate) comm: Vec<String>,
-    /// Every process of this control group and the groups below it.
-    #[arg(long, value_name = "PATH")]
-    pub(crate) cgroup: Vec<PathBuf>,
-    /// Every process of this systemd unit (`nginx`, `getty@tty1`, `system.slice`); a template
-    /// (`worker@`) stands for all of its instances.
-    #[arg(long, value_name = "NAME")]
-    pub(crate) unit: Vec<String>,
-    /// Wait until every target is there, at most this long.
-    #[arg(
-        long,
-        value_name = "TIME",
-        num_args = 0..=1,
-        value_parser = duration,
-        conflicts_with_all = ["command", "control"]
-    )]
-    #[expect(clippy::option_option, reason = "a flag that may have a value")]
-    pub(crate) wait: Option<Option<Duration>>,
-    /// End after this time, a command with it; otherwise at Ctrl-C or when the target exits.
-    #[arg(short, long, value_name = "TIME", value_parser = duration)]
-    pub(crate) duration: Option<Duration>,
-    /// Keep a slice of the counters for each interval (in the JSON).
-    #[arg(short, long, value_name = "TIME", value_parser = duration)]
-    pub(crate) interval: Option<Duration>,
-    /// How much is probed.
-    #[arg(long, value_enum, default_value_t = DetailArg::Times, value_name = "DETAIL")]
-    pub(crate) detail: DetailArg,
-    /// Show the calls of each process, thread or name of a thread as well.
-    #[arg(long, value_enum, value_name = "WHAT")]
-    pub(crate) by: Option<GroupByArg>,
-    /// Count only these calls, chosen in the kernel: read,write.
-    #[arg(long, value_name = "CALLS", value_delimiter = ',')]
-    pub(crate) only: Option<Vec<String>>,
-    /// Let the kernel keep statistics of eBPF programs meanwhile; taxes every program on the host.
-    #[arg(long)]
-    pub(crate) bpf_stats: bool,
-    /// Leave children out, those that exist and those to come.
-    #[arg(long)]
-    pub(crate) no_follow: bool,
-    /// Run CMD as root rather than as the user who called sudo.
-    #[arg(long, requires = "command")]
-    pub(crate) as_root: bool,
-    /// Exit with the status of CMD.
-    #[arg(long, requires = "command")]
-    pub(crate) propagate_exit: bool,
-    #[command(flatten)]
-    pub(crate) http: HttpArgs,
-    #[command(flatten)]
-    pub(crate) output: OutputArgs,
-    /// Speak JSON Lines on stdin and stdout.
-    #[arg(long, hide = true, conflicts_with = "command")]
-    pub(crate) control: bool,
-    #[command(flatten)]
-    pub(crate) limits: LimitArgs,
-    /// A command to run and profile. Its output goes where ours goes; -o keeps the result apart.
-    #[arg(last = true, value_name = "CMD")]
-    pub(crate) command: Vec<OsString>,
-}
-
-/// Sizes of the kernel's tables; smaller than needed, something is lost and said to be.
-#[derive(Clone, Copy, Debug, Args)]
-pub(crate) struct LimitArgs {
-    /// First process id that cannot be a target.
-    #[arg(long = "limit-targets", hide = true)]
-    pub(crate) targets: Option<u32>,
-    /// First thread id that cannot be timed.
-    #[arg(long = "limit-threads", hide = true)]
-    pub(crate) threads: Option<u32>,
-    /// Unknown call numbers that are told apart.
-    #[arg(long = "limit-unknown", hide = true)]
-    pub(crate) unknown: Option<u32>,
 }
 
 #[derive(Debug, Args)]

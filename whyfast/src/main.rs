@@ -2,6 +2,7 @@
 
 mod args;
 mod args_http;
+mod args_profile;
 mod args_scenario;
 mod args_shape;
 mod args_stored;
@@ -13,6 +14,7 @@ mod guard;
 mod half;
 mod identity;
 mod launch;
+mod live;
 mod machine;
 mod machine_cpu;
 mod output;

@@ -50,6 +50,26 @@ impl Output {
         Ok(Self::File(path.to_owned()))
     }
 
+    /// A stream that is written in place, so that it can be read as it grows. Files are given to the user
+    /// behind `sudo`, as whole ones are.
+    pub(crate) fn stream(self) -> anyhow::Result<Box<dyn io::Write + Send>> {
+        let (path, is_file) = match self {
+            Self::Stdout => return Ok(Box::new(io::stdout())),
+            Self::InPlace(path) => (path, false),
+            Self::File(path) => (path, true),
+        };
+        let is_new = is_file && !path.exists();
+        let mut options = fs::OpenOptions::new();
+        options.write(true).create(is_file).truncate(is_file);
+        let file = options
+            .open(&path)
+            .with_context(|| format!("failed to open {}; choose another -o", path.display()))?;
+        if let Some(owner) = identity::caller().filter(|_| is_new) {
+            std::os::unix::fs::fchown(&file, Some(owner.uid), Some(owner.gid))?;
+        }
+        Ok(Box::new(file))
+    }
+
     /// What writing it may take of root's privileges: the folder may be somebody else's.
     pub(crate) fn capabilities(&self) -> CapabilitySet {
         match self {

@@ -45,6 +45,7 @@ pub(crate) const FOR_TESTS: &[Package] = &[
     ),
     package("strace", "the counts that ours are checked against"),
     package("sudo", "runs the kernel tests where the user is not root"),
+    package("tmux", "the terminal that the live screen is tested on"),
     package(
         "util-linux",
         "taskset, setpriv and unshare, which tests run programs under",

@@ -18,8 +18,8 @@ pub(super) struct Copied {
     pub(super) snapshot: Snapshot,
     /// Whether there was quiet, where that was asked for.
     pub(super) was_quiet: bool,
-    states: Option<States>,
-    groups: GroupCopy,
+    pub(super) states: Option<States>,
+    pub(super) groups: GroupCopy,
 }
 
 impl Session {

@@ -79,9 +79,13 @@ impl Session {
     pub(super) fn rescan_open_ended(&mut self) {
         let mut joined = false;
         let targets = self.config.targets.iter().enumerate();
-        let open_ended = targets.filter(|(_, target)| target.is_open_ended());
-        let found: Vec<(usize, BTreeSet<u32>)> = open_ended
-            .map(|(place, target)| (place, target.resolve_again()))
+        let found: Vec<(usize, BTreeSet<u32>)> = targets
+            .filter_map(|(place, target)| match target {
+                target if target.is_open_ended() => Some((place, target.resolve_again())),
+                // Whoever listens is looked for only when nobody does: it takes long.
+                Target::Port(_) if self.is_awaited(place) => Some((place, target.resolve().ok()?)),
+                _ => None,
+            })
             .collect();
         for (place, pids) in found {
             for pid in pids {

@@ -19,9 +19,9 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
 use profiler_common::{
-    BelowEvents, CountRow, CpuRow, EndRow, ErrnoRow, Events, GroupEntry, LabelClock, Lives,
+    BelowEvents, CountRow, CpuRow, ENDED, EndRow, ErrnoRow, Events, GroupEntry, LabelClock, Lives,
     PortWord, SegmentSlot, SplitRow, StartSlot, TARGETS_PER_ENTRY, TargetEntry, TimeRow,
-    UnknownEntry, UringRow, WaitRow,
+    UnknownEntry, UringRow, WaitRow, bits,
 };
 
 use crate::ProfilerError;
@@ -127,6 +127,13 @@ impl<'a> Tables<'a> {
         self.target(tgid)
             .map(|entry| entry.store(tgid, flags))
             .is_some()
+    }
+
+    /// Forgets that a process ended. One that has the id by now keeps its own flags.
+    pub(crate) fn forget_end(&self, tgid: u32) {
+        if let Some(entry) = self.target(tgid) {
+            entry.0.fetch_and(!bits(tgid, ENDED), Relaxed);
+        }
     }
 
     /// Forgets the shortest and longest time of every call.

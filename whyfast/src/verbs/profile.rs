@@ -1,30 +1,37 @@
 //! `whyfast profile`: a running server, or a command, profiled in the kernel.
 
-use std::io::BufRead as _;
+mod half;
+mod series;
+mod shown;
+mod watch;
+
 use std::path::Path;
 use std::process::ExitStatus;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use profiler::{Config, Session, Target};
-use recording::wire::{Command, Message, WIRE_VERSION};
 use recording::{
     Fact, FactWeight, Fingerprint, Partial, Profile, RecordingKind, ServerFingerprint, exit_code,
 };
-use reports::{Footer, Limits};
+use reports::Limits;
 use rustix::thread::CapabilitySet;
 
-use crate::args::ProfileArgs;
-use crate::failure::{self, Failure};
+use self::half::as_half;
+use self::shown::Planned;
+use self::watch::{limit, watch};
+use crate::args_profile::ProfileArgs;
+use crate::failure::Failure;
 use crate::fingerprint;
 use crate::half::describe;
 use crate::identity;
 use crate::launch::Launched;
-use crate::machine::now_ns;
 use crate::output::{self, Output, note};
 use crate::signals::{Interrupt, leave_to_parent};
 use crate::verbs::wait::failed;
 use crate::verbs::{render, wait};
+
+pub(crate) use self::half::commands;
+pub(crate) use self::watch::{End, Leave, Onlooker};
 
 /// Profiles and renders, or speaks as a half.
 pub(crate) fn profile(args: &ProfileArgs) -> anyhow::Result<u8> {
@@ -32,7 +39,9 @@ pub(crate) fn profile(args: &ProfileArgs) -> anyhow::Result<u8> {
         leave_to_parent()?;
         return Ok(as_half(args));
     }
+    shown::check(args)?;
     let output = Output::open(args.output.output.as_deref())?;
+    let capabilities = output.capabilities();
     let interrupt = Interrupt::install()?;
     let mut launched = launch(args)?;
     let mut targets = targets(args)?;
@@ -55,17 +64,21 @@ pub(crate) fn profile(args: &ProfileArgs) -> anyhow::Result<u8> {
     } else {
         CapabilitySet::empty()
     };
-    session.drop_privileges(output.capabilities() | kill)?;
+    let (planned, output) = Planned::new(args, describe_target(args), output)?;
+    session.drop_privileges(capabilities | kill)?;
     if let Some(launched) = &mut launched {
         launched.release()?;
     }
-    let end = watch(&mut session, args, &interrupt, launched.as_mut())?;
+    let mut shown = planned.begin()?;
+    let onlooker = shown.onlooker();
+    let end = watch(&mut session, args, &interrupt, launched.as_mut(), onlooker)?;
     let mut profile = session.close(false)?;
     drop(session);
     profile.ended_early = profile.ended_early.or_else(|| end.early.clone());
     if let Some(launched) = &launched {
         name_command(&mut profile, launched.pid(), args);
     }
+    shown.end(&mut profile, &end, args.output.format, &interrupt)?;
     let code = render(args, profile, facts, &end, output);
     // The result is out; a command that outlives its profile is ended now.
     let status = match launched {
@@ -131,6 +144,7 @@ fn config(args: &ProfileArgs, targets: Vec<Target>) -> Config {
         start_ids: args.limits.threads,
         unknown_numbers: args.limits.unknown,
     };
+    shown::configure(&mut config, args);
     config
 }
 
@@ -151,11 +165,11 @@ fn render(
     profile: Profile,
     facts: Vec<Fact>,
     end: &End,
-    output: Output,
+    output: Option<Output>,
 ) -> anyhow::Result<u8> {
     let mut recording = render::blank(RecordingKind::Profile);
     // A target that ends is the end of the work; an interrupt of a wanted duration is not.
-    let cut = end.interrupted && args.duration.is_some();
+    let cut = end.interrupted && limit(args).is_some();
     recording.partial = cut.then(|| Partial {
         why: "interrupted".into(),
     });
@@ -167,9 +181,11 @@ fn render(
     let machine = fingerprint::machine(&recording.host);
     recording.fingerprint = Some(Fingerprint::new(machine, vec![server]));
     render::add_profile(&mut recording, &target, profile);
-    let style = output::style(&output);
-    let text = render::recording(&recording, args.output.format, &style, &Footer::default());
-    output.write(&text)?;
+    if let Some(output) = output {
+        let style = output::style(&output);
+        let text = render::profile(&recording, args.output.format, &style);
+        text.map_or(Ok(()), |text| output.write(&text))?;
+    }
     Ok(reports::exit_code(&recording, &Limits::default()))
 }
 
@@ -221,146 +237,8 @@ fn status_code(status: ExitStatus) -> u8 {
         .unwrap_or(exit_code::FAILED)
 }
 
-/// How the watching ended.
-#[derive(Debug, Default)]
-struct End {
-    interrupted: bool,
-    early: Option<String>,
-    status: Option<ExitStatus>,
-}
-
-/// Watches until the time is over, the target is gone, or somebody interrupts.
-fn watch(
-    session: &mut Session,
-    args: &ProfileArgs,
-    interrupt: &Interrupt,
-    mut launched: Option<&mut Launched>,
-) -> anyhow::Result<End> {
-    let began = Instant::now();
-    let deadline = args.duration.map(|duration| began + duration);
-    let mut next_slice = args.interval.map(|interval| began + interval);
-    let mut next_tick = began + TICK;
-    let mut end = End::default();
-    loop {
-        if interrupt.is_set() {
-            end.interrupted = true;
-            end.early = deadline.map(|_| "interrupted".to_owned());
-            break;
-        }
-        if let Some(launched) = &mut launched
-            && end.status.is_none()
-        {
-            end.status = launched.try_wait()?;
-        }
-        if session.target_ended() {
-            end.early = deadline.map(|_| "every process of the target has ended".to_owned());
-            break;
-        }
-        let now = Instant::now();
-        if deadline.is_some_and(|deadline| now >= deadline) {
-            break;
-        }
-        if let (Some(at), Some(interval)) = (next_slice, args.interval)
-            && now >= at
-        {
-            session.slice()?;
-            next_slice = Some(at + interval);
-        }
-        if now >= next_tick {
-            session.tick();
-            // Looking costs time where there are many processes; most of it shall stay theirs.
-            next_tick = now + TICK.max(now.elapsed() * REST);
-        }
-        let wake = [deadline, next_slice]
-            .into_iter()
-            .flatten()
-            .fold(now + POLL, Instant::min);
-        std::thread::sleep(wake.saturating_duration_since(now));
-    }
-    Ok(end)
-}
-
-/// The half of a comparison: says hello, attaches, and does as it is told.
-fn as_half(args: &ProfileArgs) -> u8 {
-    let say = |message: &Message| Output::Stdout.write(&message.to_line());
-    match speak(args, &say) {
-        Ok(()) => exit_code::DONE,
-        Err(error) => {
-            let exit_code = failure::exit_code_of(&error);
-            // Whoever listens may be gone; the exit code stays.
-            drop(say(&Message::Error {
-                text: format!("{error:#}"),
-                exit_code,
-            }));
-            exit_code
-        }
-    }
-}
-
-fn speak(args: &ProfileArgs, say: &dyn Fn(&Message) -> anyhow::Result<()>) -> anyhow::Result<()> {
-    say(&Message::Hello {
-        half: "profile".to_owned(),
-        wire: WIRE_VERSION,
-        pid: std::process::id(),
-        clock_ns: now_ns(),
-    })?;
-    let session = Session::attach(config(args, targets(args)?));
-    let mut session = session.map_err(|error| failed(&error))?;
-    session.drop_privileges(CapabilitySet::empty())?;
-    // After that, so that the thread that reads them is born without privileges.
-    let commands = commands();
-    say(&Message::Ready { at_ns: now_ns() })?;
-    let mut open = false;
-    let interval = args.interval.unwrap_or(TICK);
-    loop {
-        match commands.recv_timeout(interval) {
-            Ok(Command::Open { quiet }) => {
-                let at_ns = session.open(quiet)?;
-                open = true;
-                say(&Message::Opened { at_ns })?;
-            }
-            Ok(Command::Close { quiet }) => {
-                let profile = session.close(quiet)?;
-                return say(&Message::ProfileDone(Box::new(profile)));
-            }
-            Err(RecvTimeoutError::Timeout) if open && args.interval.is_some() => {
-                say(&Message::ProfileSlice(session.slice()?))?;
-            }
-            Err(RecvTimeoutError::Timeout) if open => session.tick(),
-            Err(RecvTimeoutError::Timeout) | Ok(Command::Go) => {}
-            Ok(Command::Stop) if open => {
-                let profile = session.close(false)?;
-                return say(&Message::ProfileDone(Box::new(profile)));
-            }
-            // Stdin is closed: whoever asked is gone.
-            Ok(Command::Stop) | Err(RecvTimeoutError::Disconnected) => return Ok(()),
-        }
-    }
-}
-
-/// The commands on stdin; the channel closes with it, or at a line that is no command.
-pub(crate) fn commands() -> Receiver<Command> {
-    let (sender, receiver) = channel();
-    std::thread::spawn(move || {
-        for line in std::io::stdin().lock().lines() {
-            let command = line.ok().and_then(|line| serde_json::from_str(&line).ok());
-            let Some(command) = command else { break };
-            if sender.send(command).is_err() {
-                break;
-            }
-        }
-    });
-    receiver
-}
-
 /// What the kernel keeps of a name.
 const COMM_LENGTH: usize = 15;
 
-/// How often the end of the target is looked for.
-const POLL: Duration = Duration::from_millis(10);
-
 /// How often new members of a target are looked for.
-const TICK: Duration = Duration::from_millis(100);
-
-/// A look is followed by so many times its own length of rest: at most 5 % of a CPU.
-const REST: u32 = 20;
+pub(super) const TICK: Duration = Duration::from_millis(100);

@@ -6,6 +6,7 @@ use recording::{
 use reports::{Footer, Style, html, markdown, text};
 
 use crate::args::Format;
+use crate::args_profile::ProfileFormat;
 use crate::args_shape::LoadFormat;
 use crate::failure::Failure;
 use crate::machine;
@@ -35,6 +36,23 @@ pub(crate) fn recording(
             RecordingKind::Profile => text::profile(recording, style, footer),
         },
     }
+}
+
+/// A profile in the format that was asked for; `None` for a series, which was written as it was measured.
+pub(crate) fn profile(
+    recording: &Recording,
+    format: ProfileFormat,
+    style: &Style,
+) -> Option<String> {
+    let format = match format {
+        ProfileFormat::Text => Format::Text,
+        ProfileFormat::Json => Format::Json,
+        ProfileFormat::Markdown => Format::Markdown,
+        ProfileFormat::Html => Format::Html,
+        ProfileFormat::Jsonl | ProfileFormat::Csv => return None,
+    };
+    let footer = Footer::default();
+    Some(self::recording(recording, format, style, &footer))
 }
 
 /// A recording in a format that not every kind has.

@@ -55,6 +55,32 @@ fn usage_errors_exit_with_2() {
         (&["load", "https://x/", "--resumption", "150%"], "50%"),
         (&["load", "https://x/", "--cert", "x.pem"], "--key"),
         (&["profile"], "--pid"),
+        (
+            &["profile", "--pid", "1", "--live"],
+            "stdin is not a terminal; leave --live out",
+        ),
+        (
+            &["profile", "--pid", "1", "--format", "csv"],
+            "--interval 100ms",
+        ),
+        (
+            &[
+                "profile",
+                "--pid",
+                "1",
+                "--live",
+                "--interval",
+                "1s",
+                "--format",
+                "jsonl",
+            ],
+            "choose one of both",
+        ),
+        (
+            &["profile", "--pid", "1", "-d", "0", "--interval", "1s"],
+            "--duration 0 has no end",
+        ),
+        (&["profile", "--live", "--", "true"], "cannot be used"),
         (&["autopsy"], "FILE"),
         (&["testserver", "--style", "x"], "open-read"),
     ];

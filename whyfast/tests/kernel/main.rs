@@ -7,15 +7,18 @@
 
 mod bad_input;
 mod gate;
+mod live;
 mod lock_step;
 mod loss;
 mod ports;
 mod privileges;
 mod proc;
+mod series;
 mod servers;
 mod strace;
 mod survivors;
 mod targets;
+mod terminal;
 mod unprivileged;
 mod whyfast;
 
