@@ -11,6 +11,7 @@ mod side;
 use recording::{DIFF_SCHEMA, Denominator, Gate, GateStatus, Recording, SyscallDiff, exit_code};
 
 use crate::clean::clean;
+use crate::flame::Difference;
 use side::Side;
 
 /// One side as it is asked for.
@@ -150,6 +151,9 @@ pub fn diff(a: Operand<'_>, b: Operand<'_>, options: &Options) -> Result<Syscall
             .filter(|gate| matches!(gate.status, GateStatus::Warn | GateStatus::Allowed))
             .collect(),
         notes,
+        functions: Difference::of(a, b, Some(per))
+            .map(|difference| difference.functions())
+            .unwrap_or_default(),
     })
 }
 
