@@ -133,7 +133,11 @@ impl Sheet {
                 @for part in &self.parts { (part) }
             }
         };
-        markup.into_string() + "\n"
+        // Two characters that text may have and no XML document.
+        let text = markup
+            .into_string()
+            .replace(['\u{fffe}', '\u{ffff}'], "\u{fffd}");
+        text + "\n"
     }
 }
 

@@ -228,10 +228,10 @@ fn ranked(labels: Vec<Label>) -> (Vec<Label>, Vec<usize>) {
 /// What a frame is called. Addresses without a name are one per file: they are those of calls, and
 /// tell no two functions apart.
 fn label(frame: &Frame) -> Label {
-    let module = frame.module.as_deref().map(harmless);
+    let module = frame.module.as_deref().map(clean);
     match frame.name.as_deref().filter(|name| !name.is_empty()) {
         Some(name) => Label {
-            text: harmless(name),
+            text: clean(name),
             module,
             kind: Kind::Function(frame.side),
         },
@@ -254,7 +254,7 @@ fn nameless(module: Option<String>, side: FrameSide) -> Label {
 fn thread(comm: &str) -> Label {
     let name = if comm.is_empty() { "[unnamed]" } else { comm };
     Label {
-        text: harmless(name),
+        text: clean(name),
         module: None,
         kind: Kind::Thread,
     }
@@ -266,9 +266,4 @@ fn ends_early() -> Label {
         module: None,
         kind: Kind::EndsEarly,
     }
-}
-
-/// Clean, and without the two characters that no XML document may have.
-fn harmless(text: &str) -> String {
-    clean(text).replace(['\u{fffe}', '\u{ffff}'], "\u{fffd}")
 }
