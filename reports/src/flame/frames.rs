@@ -68,6 +68,14 @@ impl Layout {
             Self::File => 0.001,
         }
     }
+
+    /// Frames of one graph: more make a page that no browser scrolls well, and no mail takes.
+    fn most(self) -> usize {
+        match self {
+            Self::Page => 1500,
+            Self::File => 4000,
+        }
+    }
 }
 
 impl Change {
@@ -108,7 +116,7 @@ impl Kind {
 
 /// The flame graph of one time of a server.
 pub(crate) fn graph(arm: &str, tree: &Tree, facts: &Facts, layout: Layout) -> Graph {
-    let placement = place(tree, 0, layout.narrowest());
+    let placement = place(tree, 0, layout.narrowest(), layout.most());
     let frame = |placed: &Placed| {
         let node = &tree.nodes[placed.node];
         let label = tree.label(node);
@@ -146,7 +154,7 @@ pub(crate) fn graph(arm: &str, tree: &Tree, facts: &Facts, layout: Layout) -> Gr
 pub(crate) fn deltas(arms: &[String; 2], picture: &Picture, side: usize, layout: Layout) -> Graph {
     let tree = &picture.tree;
     let facts = &picture.facts[side];
-    let placement = place(tree, side, layout.narrowest());
+    let placement = place(tree, side, layout.narrowest(), layout.most());
     let frame = |placed: &Placed| {
         let node = &tree.nodes[placed.node];
         let label = tree.label(node);

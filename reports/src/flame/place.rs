@@ -26,12 +26,12 @@ pub(crate) struct Placement {
     pub(crate) narrowest: f64,
 }
 
-/// Frames by the time of one side: those at least `narrowest` wide, or wider ones until no more than
-/// [`FRAMES`] are left.
-pub(crate) fn place(tree: &Tree, side: usize, mut narrowest: f64) -> Placement {
+/// Frames by the time of one side: those at least `narrowest` wide, or wider ones until no more than `most`
+/// are left.
+pub(crate) fn place(tree: &Tree, side: usize, mut narrowest: f64, most: usize) -> Placement {
     loop {
         let placement = at_least(tree, side, narrowest);
-        if placement.frames.len() <= FRAMES {
+        if placement.frames.len() <= most {
             return placement;
         }
         narrowest *= 2.0;
@@ -81,7 +81,5 @@ fn at_least(tree: &Tree, side: usize, narrowest: f64) -> Placement {
     placement
 }
 
-/// Frames of one graph: more make a page that no browser scrolls well.
-const FRAMES: usize = 4000;
 /// Levels of one graph: twice what the kernel walks of a program and of itself.
 const LEVELS: usize = 512;

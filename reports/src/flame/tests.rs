@@ -99,7 +99,7 @@ fn a_tree_by_hand() {
             (3, "f2", 40, 40),
         ]
     );
-    let placement = place(&tree, 0, 0.15);
+    let placement = place(&tree, 0, 0.15, usize::MAX);
     let drawn: Vec<(&str, f64, f64)> = placement
         .frames
         .iter()
@@ -160,7 +160,7 @@ fn broken_tables_are_read() {
     assert_eq!(read.whole(0), Weight { count: 3, ns: 30 });
     assert_eq!(told(&read)[2], (2, "[unknown]", 0, 10));
     let nothing = tree(&[]);
-    assert_eq!(place(&nothing, 0, 0.1).frames, []);
+    assert_eq!(place(&nothing, 0, 0.1, 9).frames, []);
     assert_eq!(functions(&nothing), []);
 }
 
@@ -169,7 +169,7 @@ fn broken_tables_are_read() {
 fn deep_stacks_are_cut() {
     let deep: Vec<u32> = vec![0; 100_000];
     let tree = tree(&[&stacks(frames(1), vec![stack(&deep, 1, 10)])]);
-    let placement = place(&tree, 0, 0.01);
+    let placement = place(&tree, 0, 0.01, 4000);
     assert_eq!(placement.levels, 512);
     assert_eq!(placement.frames.len() + placement.cut, 100_002);
     assert_eq!(placement.cut_weight.ns, 10);
@@ -181,7 +181,7 @@ fn deep_stacks_are_cut() {
 fn wide_trees_are_cut() {
     let all: Vec<Stack> = (0..10_000).map(|index| stack(&[index], 1, 1000)).collect();
     let tree = tree(&[&stacks(frames(10_000), all)]);
-    let placement = place(&tree, 0, 0.000_05);
+    let placement = place(&tree, 0, 0.000_05, 4000);
     assert_eq!(placement.frames.len(), 2);
     assert_eq!(placement.cut_weight.ns, 10_000_000);
 }
@@ -287,7 +287,7 @@ proptest! {
     #[test]
     fn frames_lie_within_their_parents(recorded in any_stacks(), narrowest in 0.0_f64..0.2) {
         let tree = tree(&[&recorded]);
-        let placement = place(&tree, 0, narrowest);
+        let placement = place(&tree, 0, narrowest, usize::MAX);
         let seen = tree.nodes.iter().filter(|node| node.total[0].ns > 0).count();
         prop_assert_eq!(placement.frames.len() + placement.cut, seen);
         let mut ends: Vec<(usize, f64)> = Vec::new();

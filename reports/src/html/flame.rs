@@ -118,6 +118,8 @@ fn chart(title: &str, legend: &Markup, graph: &Graph, data: view::Table, how: &s
             div.scroll.flames tabindex="0" role="region" aria-label={ (title) ", frames" } {
                 (picture(graph, 0))
             }
+            // The script tells here what is picked.
+            p.flame-told aria-live="polite" hidden {}
             @if let Some(cut) = &graph.cut { p.small { (cut) } }
         },
         data,
