@@ -34,7 +34,7 @@ pub(crate) fn place(tree: &Tree, side: usize, mut narrowest: f64, most: usize) -
         if placement.frames.len() <= most {
             return placement;
         }
-        narrowest *= 2.0;
+        narrowest *= 1.25;
     }
 }
 
