@@ -23,6 +23,7 @@ pub fn diff(diff: &SyscallDiff, stacks: Option<&Difference>) -> String {
         },
     };
     let title = format!("{a} against {b}");
+    let stacks = stacks.filter(|_| !diff.functions.is_empty());
     let functions = stacks.map(|difference| Section {
         id: "functions",
         title: "Functions",
