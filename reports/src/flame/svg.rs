@@ -53,19 +53,13 @@ fn of_both(sheet: &mut Sheet, difference: &Difference) {
     let names = [0, 1].map(|side| view::name(&difference.arms[side]));
     for both in &difference.pictures {
         for side in [0, 1] {
-            let heading = format!(
-                "{}, from {} to {}, as wide as in {}",
-                both.facts[side].time.words(),
-                names[0],
-                names[1],
-                names[side]
-            );
-            sheet.heading(&heading, "flame-heading");
+            let graph = deltas(&names, both, side, Layout::File);
+            sheet.heading(&graph.label, "flame-heading");
             sheet.legend(&CHANGES.map(|(change, words)| (change.class(), words)));
             for line in view_of::gone(difference, both, side) {
                 sheet.text(&line.text);
             }
-            sheet.graph(&deltas(&names, both, side, Layout::File));
+            sheet.graph(&graph);
         }
     }
 }

@@ -90,18 +90,12 @@ fn of_both(difference: &Difference) -> Markup {
 }
 
 fn of_side(difference: &Difference, names: &[String; 2], both: &Picture, side: usize) -> Markup {
-    let title = format!(
-        "{}, from {} to {}, as wide as in {}",
-        both.facts[side].time.words(),
-        names[0],
-        names[1],
-        names[side]
-    );
+    let graph = deltas(names, both, side, Layout::Page);
     html! {
         (chart(
-            &title,
+            &graph.label,
             &legend(&CHANGES.map(|(change, words)| (change.class(), words))),
-            &deltas(names, both, side, Layout::Page),
+            &graph,
             view::Table::default(),
             HOW_DIFFERENT,
         ))

@@ -61,7 +61,7 @@ fn stacks() -> Stacks {
         name: Some(format!("function_{index}")),
         module: Some("server".to_owned()),
         offset: None,
-        side: if index % 4 == 0 {
+        side: if index.is_multiple_of(4) {
             FrameSide::Kernel
         } else {
             FrameSide::User
@@ -74,7 +74,7 @@ fn stacks() -> Stacks {
             .collect(),
         count: 1,
         ns: 10_000_000,
-        ends_early: index % 10 == 0,
+        ends_early: index.is_multiple_of(10),
     };
     Stacks {
         clock: StackClock::CpuClock,
