@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Abi, Family, Gate};
+use crate::{Abi, Family, FrameSide, Gate};
 
 /// What differs from one server, version or day to another, in system calls.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -26,6 +26,10 @@ pub struct SyscallDiff {
     pub gates: Vec<Gate>,
     /// What has to be known to read it.
     pub notes: Vec<String>,
+    /// Functions by the difference of their own time, on the CPU and then off it; those that the samples
+    /// tell apart come first. Empty where one side has no stacks.
+    #[serde(default)]
+    pub functions: Vec<FunctionDiff>,
 }
 
 /// The schema of a [`SyscallDiff`].
@@ -102,6 +106,49 @@ pub struct CallDiff {
     pub b: Option<DiffFigures>,
     /// Whether it waits for events, so that time inside is no cost.
     pub waits: bool,
+}
+
+/// One function on both sides.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct FunctionDiff {
+    /// Its name; all addresses without a name in one file are one function.
+    pub function: String,
+    /// The file that it is in; `null` where that is not known.
+    pub module: Option<String>,
+    /// On which side of the kernel's boundary.
+    pub side: FrameSide,
+    /// Which time.
+    pub time: StackTime,
+    /// What became of it; `not_distinguishable` where the difference is within `error_ns`.
+    pub change: DiffWord,
+    /// On the first side; `null` where no stack has it.
+    pub a: Option<FunctionTime>,
+    /// On the second side; `null` where no stack has it.
+    pub b: Option<FunctionTime>,
+    /// By how much the difference of `own_ns` may be off, at 95 %, ns: from the number of samples, or of
+    /// waits.
+    pub error_ns: f64,
+}
+
+/// Which time of threads a stack stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum StackTime {
+    /// Running.
+    OnCpu,
+    /// Waiting.
+    OffCpu,
+}
+
+/// A function per unit of the denominator.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct FunctionTime {
+    /// In itself, ns.
+    pub own_ns: f64,
+    /// In itself and in what it calls, ns.
+    pub total_ns: f64,
+    /// Samples, or waits, of `own_ns`, in all rounds.
+    pub own_count: u64,
 }
 
 /// What became of a call.

@@ -59,7 +59,7 @@ pub use compare::{
 };
 pub use diff::{
     CallDiff, DIFF_SCHEMA, Denominator, DiffFigures, DiffSide, DiffTimes, DiffWord, FamilyDiff,
-    SyscallDiff,
+    FunctionDiff, FunctionTime, StackTime, SyscallDiff,
 };
 pub use errno::errno_name;
 pub use finding::{Confidence, Finding, FindingNumber};

@@ -22,6 +22,7 @@ mod disturbance;
 mod figures;
 pub mod findings;
 pub mod fingerprint;
+pub mod flame;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 pub mod gates;

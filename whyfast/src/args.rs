@@ -9,8 +9,8 @@ use recording::Detail;
 use crate::args_http::HttpArgs;
 use crate::args_profile::ProfileArgs;
 use crate::args_scenario::ScenarioArgs;
-use crate::args_shape::{LoadFormat, RequestArgs, ResultArgs, ShapeArgs};
-use crate::args_stored::{DiffArgs, GateArgs};
+use crate::args_shape::{RequestArgs, ResultArgs, ShapeArgs};
+use crate::args_stored::{DiffArgs, GateArgs, ReportFormat};
 
 /// Benchmarks servers and explains the result: per request, from the kernel's own counts.
 #[derive(Debug, Parser)]
@@ -280,7 +280,7 @@ pub(crate) struct ReportArgs {
     pub(crate) against: Option<PathBuf>,
     /// Format of the result; the names of other tools are for recordings of a load.
     #[arg(long, value_enum, default_value_t, value_name = "FORMAT")]
-    pub(crate) format: LoadFormat,
+    pub(crate) format: ReportFormat,
     /// Write the result to a file instead of stdout.
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,

@@ -132,10 +132,8 @@ pub(crate) enum LoadFormat {
     Markdown,
     /// One page for the browser, with the recording inside.
     Html,
-    /// One line per slice of a load, round of a comparison, or system call of a profile.
+    /// One line per slice.
     Csv,
-    /// One line per system call of every profiled round.
-    CsvSyscalls,
     /// As h2load prints it.
     H2load,
     /// As httperf prints it.

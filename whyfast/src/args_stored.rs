@@ -6,6 +6,7 @@ use clap::{Args, ValueEnum};
 use recording::Denominator;
 
 use crate::args::OutputArgs;
+use crate::args_shape::LoadFormat;
 
 #[derive(Debug, Args)]
 pub(crate) struct DiffArgs {
@@ -26,6 +27,51 @@ pub(crate) struct DiffArgs {
     pub(crate) allow_mismatch: Vec<String>,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
+}
+
+/// A format of a recording, of whatever kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ReportFormat {
+    /// For the terminal.
+    #[default]
+    Text,
+    /// The recording.
+    Json,
+    /// For a forum, a pull request.
+    Markdown,
+    /// One page for the browser, with the recording inside.
+    Html,
+    /// One line per slice of a load, round of a comparison, or system call of a profile.
+    Csv,
+    /// One line per system call of every profiled round.
+    CsvSyscalls,
+    /// Flame graphs, where functions were sampled (--detail stacks).
+    Svg,
+    /// One line per stack of running threads, for tools that draw flame graphs; microseconds.
+    Folded,
+    /// One line per stack of waiting threads.
+    FoldedOffCpu,
+    /// As h2load prints it.
+    H2load,
+    /// As httperf prints it.
+    Httperf,
+    /// As wrk prints it.
+    Wrk,
+}
+
+impl From<LoadFormat> for ReportFormat {
+    fn from(format: LoadFormat) -> Self {
+        match format {
+            LoadFormat::Text => Self::Text,
+            LoadFormat::Json => Self::Json,
+            LoadFormat::Markdown => Self::Markdown,
+            LoadFormat::Html => Self::Html,
+            LoadFormat::Csv => Self::Csv,
+            LoadFormat::H2load => Self::H2load,
+            LoadFormat::Httperf => Self::Httperf,
+            LoadFormat::Wrk => Self::Wrk,
+        }
+    }
 }
 
 /// What figures are divided by.

@@ -1,8 +1,10 @@
 //! A recording against one of the past: which arms are compared, and what else has changed since.
 
-use recording::{Recording, Warning};
+use recording::{FactWeight, Host, Recording, Warning};
 
 use super::against;
+use crate::fingerprint;
+use crate::view::fingerprint::listed;
 
 /// Adds an attribution of each arm against the arm of the same name in a past recording, and a warning
 /// of what differs between both runs beyond the servers. Returns how many arms there were to compare.
@@ -20,7 +22,7 @@ pub fn add_past(recording: &mut Recording, past: &Recording) -> usize {
         recording.warnings.push(Warning {
             code: "past_differs".to_owned(),
             text: format!(
-                "the past run differs in more than its servers, and the bars contain that too: {}",
+                "the past run differs in more than its servers, and the bars contain that too (then, now): {}",
                 differences.join(", ")
             ),
         });
@@ -28,33 +30,17 @@ pub fn add_past(recording: &mut Recording, past: &Recording) -> usize {
     count
 }
 
-/// What has to be equal for a difference to be that of the servers.
+/// What has to be equal for a difference to be that of the servers: by their fingerprints, where both
+/// runs have one.
 fn differences(recording: &Recording, past: &Recording) -> Vec<String> {
-    let (now, then) = (&recording.host, &past.host);
-    let mut differences = Vec::new();
-    let mut differ = |what: &str, then: Option<String>, now: Option<String>| {
-        if then != now {
-            let word = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
-            differences.push(format!("{what} {}|{}", word(then), word(now)));
+    let mut differences = match (&past.fingerprint, &recording.fingerprint) {
+        (Some(then), Some(now)) => {
+            let mut found = fingerprint::differences(then, now);
+            found.retain(|difference| difference.weight != FactWeight::Note);
+            Vec::from_iter((!found.is_empty()).then(|| listed(&found)))
         }
+        _ => of_hosts(&past.host, &recording.host),
     };
-    differ(
-        "kernel",
-        Some(then.kernel.clone()),
-        Some(now.kernel.clone()),
-    );
-    differ("CPU", then.cpu_model.clone(), now.cpu_model.clone());
-    differ(
-        "CPUs",
-        Some(then.cpus.to_string()),
-        Some(now.cpus.to_string()),
-    );
-    differ("governor", then.governor.clone(), now.governor.clone());
-    differ(
-        "clock source",
-        then.clocksource.clone(),
-        now.clocksource.clone(),
-    );
     let scenario = |recording: &Recording| {
         let scenario = recording.scenario.as_ref()?;
         Some(format!(
@@ -64,6 +50,34 @@ fn differences(recording: &Recording, past: &Recording) -> Vec<String> {
             scenario.server_cpus.as_deref().unwrap_or("any")
         ))
     };
-    differ("load", scenario(past), scenario(recording));
+    differences.extend(differing("load", scenario(past), scenario(recording)));
     differences
+}
+
+/// What little is known without fingerprints.
+fn of_hosts(then: &Host, now: &Host) -> Vec<String> {
+    let number = |cpus: u32| Some(cpus.to_string());
+    [
+        differing(
+            "kernel",
+            Some(then.kernel.clone()),
+            Some(now.kernel.clone()),
+        ),
+        differing("CPU", then.cpu_model.clone(), now.cpu_model.clone()),
+        differing("CPUs", number(then.cpus), number(now.cpus)),
+        differing("governor", then.governor.clone(), now.governor.clone()),
+        differing(
+            "clock source",
+            then.clocksource.clone(),
+            now.clocksource.clone(),
+        ),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+fn differing(what: &str, then: Option<String>, now: Option<String>) -> Option<String> {
+    let word = |value: Option<String>| value.unwrap_or_else(|| "not known".to_owned());
+    (then != now).then(|| format!("{what} ({}, {})", word(then), word(now)))
 }

@@ -11,6 +11,7 @@ mod side;
 use recording::{DIFF_SCHEMA, Denominator, Gate, GateStatus, Recording, SyscallDiff, exit_code};
 
 use crate::clean::clean;
+use crate::flame::Difference;
 use side::Side;
 
 /// One side as it is asked for.
@@ -137,6 +138,12 @@ pub fn diff(a: Operand<'_>, b: Operand<'_>, options: &Options) -> Result<Syscall
             machines.join(", ")
         ));
     }
+    notes.extend(
+        parity::circumstances(a, b).map(|what| format!("the two measurements differ in {what}")),
+    );
+    // Times of one machine say nothing about another.
+    let stacks = Some(()).filter(|()| machines.is_empty());
+    let stacks = stacks.and_then(|()| Difference::of(a, b, Some(per)));
     Ok(SyscallDiff {
         schema: DIFF_SCHEMA.to_owned(),
         per,
@@ -150,6 +157,7 @@ pub fn diff(a: Operand<'_>, b: Operand<'_>, options: &Options) -> Result<Syscall
             .filter(|gate| matches!(gate.status, GateStatus::Warn | GateStatus::Allowed))
             .collect(),
         notes,
+        functions: stacks.map_or_else(Vec::new, |stacks| stacks.functions()),
     })
 }
 

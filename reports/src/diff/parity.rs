@@ -1,11 +1,15 @@
 //! Whether two profiles may be compared: architecture, load, and the gates of a comparison.
 
-use recording::{Gate, Recording, RecordingKind, Round, RoundRole, Scenario};
+use recording::{
+    FactWeight, Fingerprint, Gate, Recording, RecordingKind, Round, RoundRole, Scenario,
+};
 
 use super::{DiffError, Operand};
 use crate::clean::clean;
+use crate::fingerprint::{Difference, differences, same_machine};
 use crate::gates;
 use crate::join::join;
+use crate::view::fingerprint::listed;
 
 /// Numbers mean other calls, and calls have other names.
 pub(super) fn architectures(a: Operand<'_>, b: Operand<'_>) -> Result<(), DiffError> {
@@ -132,8 +136,17 @@ fn joint(a: Operand<'_>, b: Operand<'_>) -> Recording {
     }
 }
 
-/// What differs between the machines, so that times of one say nothing about the other.
+/// What differs between the machines, so that times of one say nothing about the other: by their
+/// fingerprints, where both sides have one.
 pub(super) fn machines(a: Operand<'_>, b: Operand<'_>) -> Vec<String> {
+    if let Some((one, other)) = fingerprints(a, b) {
+        if same_machine(one, other) {
+            return Vec::new();
+        }
+        let mut found = differences(one, other);
+        found.retain(makes_another_machine);
+        return vec![listed(&found)];
+    }
     let (one, other) = (&a.recording.host, &b.recording.host);
     let model = |model: &Option<String>| model.as_deref().map_or("unknown".to_owned(), clean);
     let rows = [
@@ -145,4 +158,28 @@ pub(super) fn machines(a: Operand<'_>, b: Operand<'_>) -> Vec<String> {
         .filter(|(_, one, other)| one != other)
         .map(|(what, one, other)| format!("{what} ({one}, {other})"))
         .collect()
+}
+
+/// What else differs, of the machines and of the server where it is the same one; `None` where nothing does,
+/// or where it is not known.
+pub(super) fn circumstances(a: Operand<'_>, b: Operand<'_>) -> Option<String> {
+    let (one, other) = fingerprints(a, b)?;
+    let mut found = differences(one, other);
+    found.retain(|difference| {
+        let of_both = |arm: &String| arm == a.arm && arm == b.arm;
+        difference.weight != FactWeight::Note
+            && !makes_another_machine(difference)
+            && difference.arm.as_ref().is_none_or(of_both)
+    });
+    (!found.is_empty()).then(|| listed(&found))
+}
+
+fn makes_another_machine(difference: &Difference) -> bool {
+    let of_machine = difference.arm.is_none();
+    of_machine && difference.weight == FactWeight::Hard && difference.is_certain()
+}
+
+fn fingerprints<'a>(a: Operand<'a>, b: Operand<'a>) -> Option<(&'a Fingerprint, &'a Fingerprint)> {
+    let (one, other) = (&a.recording.fingerprint, &b.recording.fingerprint);
+    one.as_ref().zip(other.as_ref())
 }

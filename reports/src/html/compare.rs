@@ -5,8 +5,8 @@ use recording::Recording;
 
 use super::page::{Page, Section};
 use super::{
-    breakdown, calls, configuration, controls, latency, method, payload, rounds, scatter, timeline,
-    verdict, wakes, waterfall,
+    breakdown, calls, configuration, controls, flame, latency, method, payload, rounds, scatter,
+    timeline, verdict, wakes, waterfall,
 };
 use crate::join::join;
 use crate::layout::Footer;
@@ -22,7 +22,7 @@ pub fn compare(recording: &Recording, end: &Footer) -> String {
         (scatter::scatter(recording))
         (rounds::rounds(recording))
     };
-    let sections: Vec<Section> = vec![
+    let mut sections: Vec<Section> = vec![
         section("verdict", "Verdict", verdict::verdict(recording, &figures)),
         section("gates", "Gates", verdict::gates(recording)),
         section("why", "Why", waterfall::why(recording)),
@@ -48,6 +48,11 @@ pub fn compare(recording: &Recording, end: &Footer) -> String {
         ),
         section("raw", "Raw data", rounds::raw(recording)),
     ];
+    if let Some(body) = flame::of_recording(recording) {
+        let calls = sections.iter().position(|section| section.id == "cpu");
+        let at = calls.unwrap_or(sections.len());
+        sections.insert(at, section("functions", "Functions", body));
+    }
     Page {
         title: view_of::title(recording),
         verb: "compare",

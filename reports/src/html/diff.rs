@@ -3,12 +3,13 @@
 use maud::html;
 use recording::SyscallDiff;
 
-use super::element;
 use super::page::{Page, Section};
+use super::{element, flame};
+use crate::flame::Difference;
 use crate::view::{self, diff as view_of};
 
-/// Renders a difference as one page that needs nothing else.
-pub fn diff(diff: &SyscallDiff) -> String {
+/// Renders a difference as one page that needs nothing else, with flame graphs where both sides have stacks.
+pub fn diff(diff: &SyscallDiff, stacks: Option<&Difference>) -> String {
     let (a, b) = (view::name(&diff.a.arm), view::name(&diff.b.arm));
     let sides = [('-', &diff.a), ('+', &diff.b)]
         .map(|(mark, side)| format!("{mark} {}", view_of::side(diff, side)));
@@ -22,5 +23,12 @@ pub fn diff(diff: &SyscallDiff) -> String {
         },
     };
     let title = format!("{a} against {b}");
-    Page::of_text("diff", title, sides.to_vec(), vec![calls])
+    let stacks = stacks.filter(|_| !diff.functions.is_empty());
+    let functions = stacks.map(|difference| Section {
+        id: "functions",
+        title: "Functions",
+        body: flame::of_diff(diff, difference),
+    });
+    let sections = [calls].into_iter().chain(functions).collect();
+    Page::of_text("diff", title, sides.to_vec(), sections)
 }

@@ -16,6 +16,7 @@ mod configuration;
 mod controls;
 mod diff;
 mod element;
+mod flame;
 mod latency;
 mod load;
 mod method;

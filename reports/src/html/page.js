@@ -1,4 +1,5 @@
-// What a reader does with a report: pick a round, leave rounds out, change the margin, save the recording.
+// What a reader does with a report: pick a round, leave rounds out, change the margin, widen frames, save the
+// recording.
 // Everything that is shown at first is already in the page. Text goes in as text, never as markup.
 "use strict";
 (() => {
@@ -40,10 +41,113 @@
     });
   }
 
+  const fixed = (value, digits) => value.toFixed(digits);
+
+  // Flame graphs -------------------------------------------------------------------------------------
+  // A frame is picked with the arrows or a click, and made as wide as the picture with Enter or that click.
+
+  const SLACK = 2e-5; // Places have three decimals of a percent.
+
+  function frameOf(element) {
+    const share = (name) => parseFloat(element.getAttribute(name)) / 100;
+    const title = element.querySelector("title").textContent;
+    return {
+      element,
+      title,
+      name: title.slice(0, Math.max(title.indexOf(": "), 0)),
+      left: share("x"),
+      width: share("width"),
+      row: Number(element.getAttribute("y")),
+      text: element.querySelector("text")?.textContent ?? "",
+    };
+  }
+
+  function write(frame, text) {
+    let label = frame.element.querySelector("text");
+    if (!label && text) {
+      label = document.createElementNS("http://www.w3.org/2000/svg", "text");
+      label.setAttribute("x", "3");
+      label.setAttribute("y", "12");
+      frame.element.append(label);
+    }
+    if (label) label.textContent = text;
+  }
+
+  function zoomable(graph) {
+    const region = graph.parentElement;
+    const told = region.nextElementSibling;
+    const frames = [...graph.children].map(frameOf);
+    const [root] = frames;
+    if (!root) return;
+    let current = root;
+    let widest = root;
+
+    function pick(frame) {
+      if (!frame) return;
+      current.element.classList.remove("flame-current");
+      current = frame;
+      current.element.classList.add("flame-current");
+      current.element.scrollIntoView({ block: "nearest" });
+      told.textContent = frame.title;
+    }
+
+    function widen(frame) {
+      widest = frame;
+      for (const other of frames) {
+        const left = Math.max((other.left - frame.left) / frame.width, 0);
+        const right = Math.min((other.left + other.width - frame.left) / frame.width, 1);
+        const width = right - left;
+        other.element.toggleAttribute("hidden", width < SLACK);
+        other.element.setAttribute("x", `${fixed(left * 100, 3)}%`);
+        other.element.setAttribute("width", `${fixed(Math.max(width, 0) * 100, 3)}%`);
+        write(other, frame === root ? other.text : width > 0.02 ? other.name : "");
+      }
+    }
+
+    const shown = () => frames.filter((frame) => !frame.element.hasAttribute("hidden"));
+    const beside = (way) => {
+      const row = shown().filter((frame) => frame.row === current.row);
+      return row[row.indexOf(current) + way];
+    };
+    const around = (inner, outer) =>
+      inner.left >= outer.left - SLACK && inner.left + inner.width <= outer.left + outer.width + SLACK;
+    const height = root.element.height.baseVal.value;
+    const caller = () =>
+      frames.find((frame) => frame.row === current.row + height && around(current, frame));
+    const callee = () => {
+      const inside = shown().filter((frame) => frame.row === current.row - height && around(frame, current));
+      return inside.sort((a, b) => b.width - a.width)[0];
+    };
+    const keys = {
+      ArrowUp: () => pick(callee()),
+      ArrowDown: () => pick(caller()),
+      ArrowLeft: () => pick(beside(-1)),
+      ArrowRight: () => pick(beside(1)),
+      Home: () => pick(root),
+      Enter: () => widen(current),
+      Escape: () => widen(root),
+    };
+    region.addEventListener("keydown", (event) => {
+      const act = keys[event.key];
+      if (!act || event.ctrlKey || event.altKey || event.metaKey) return;
+      event.preventDefault();
+      act();
+    });
+    graph.addEventListener("click", (event) => {
+      const frame = frames.find((one) => one.element.contains(event.target));
+      if (!frame) return;
+      pick(frame);
+      widen(frame === widest ? root : frame);
+    });
+    told.hidden = false;
+    told.textContent =
+      "Arrow keys pick a frame and Enter widens it, as a click does; Escape shows everything again.";
+  }
+
+  document.querySelectorAll(".flame").forEach(zoomable);
+
   // Computing the verdict again ----------------------------------------------------------------------
   // The arithmetic is that of the program: paired log ratios with Student's t, whose values the page brings.
-
-  const fixed = (value, digits) => value.toFixed(digits);
 
   function ratioText(value) {
     const size = Math.abs(value);

@@ -174,5 +174,5 @@ fn file_name(recording: &Recording) -> String {
 /// Characters of a title.
 const TITLE_CHARACTERS: usize = 120;
 
-const STYLE: &str = include_str!("page.css");
+const STYLE: &str = concat!(include_str!("page.css"), include_str!("../flame/flame.css"));
 const SCRIPT: &str = include_str!("page.js");

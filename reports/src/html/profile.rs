@@ -5,7 +5,7 @@ use recording::Recording;
 
 use super::page::Section;
 use super::single::Single;
-use super::{calls, element, wakes};
+use super::{calls, element, flame, wakes};
 use crate::layout::Footer;
 use crate::view::{self, profile as view_of, threads};
 
@@ -38,6 +38,9 @@ pub fn profile(recording: &Recording, end: &Footer) -> String {
                 },
             ));
         }
+        sections.extend(
+            flame::of_recording(recording).map(|body| section("functions", "Functions", body)),
+        );
         let groups = threads::groups(profile, GROUP_ROWS);
         let operations = view::below::operations(profile);
         if !groups.rows.is_empty() || !operations.rows.is_empty() {

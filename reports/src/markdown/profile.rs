@@ -5,7 +5,7 @@ use recording::Recording;
 use super::document::{Document, Priority};
 use super::escape::escape;
 use crate::layout::Footer;
-use crate::view::{self, profile as view_of, threads};
+use crate::view::{self, flame, profile as view_of, threads};
 
 /// Renders a profile.
 pub fn profile(recording: &Recording, end: &Footer) -> String {
@@ -19,6 +19,7 @@ pub fn profile(recording: &Recording, end: &Footer) -> String {
     let profile = view_of::profile(recording);
     if let Some(profile) = profile {
         top.extend(view_of::lines(profile));
+        top.extend(flame::lines(recording));
     } else {
         top.push(view::Line::new("profile", "nothing was measured"));
         top.extend(view::compare::unused_rounds(recording));
@@ -28,6 +29,10 @@ pub fn profile(recording: &Recording, end: &Footer) -> String {
     document.list(Priority::Caveats, &top);
     if let Some(profile) = profile {
         document.table(Priority::Tables, &view_of::totals_table(profile));
+        let functions = flame::hottest(recording, FUNCTION_ROWS);
+        if !functions.rows.is_empty() {
+            document.table(Priority::Tables, &functions);
+        }
         let time = threads::terms(profile);
         if !time.rows.is_empty() {
             document.table(Priority::Tables, &time);
@@ -51,5 +56,7 @@ pub fn profile(recording: &Recording, end: &Footer) -> String {
     document.render()
 }
 
+/// Functions that are named.
+const FUNCTION_ROWS: usize = 10;
 /// Processes or threads that are shown; the recording has all.
 const GROUP_ROWS: usize = 50;

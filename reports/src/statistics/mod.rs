@@ -6,6 +6,7 @@
 pub mod bootstrap;
 pub mod fieller;
 pub mod holm;
+pub mod proportion;
 pub mod random;
 pub mod rank;
 

@@ -1,12 +1,11 @@
 //! The difference between two profiles in the layout of `diff -u`: one hunk per family of calls.
 
-use recording::{DiffFigures, FamilyDiff, SyscallDiff};
+use recording::{DiffFigures, FamilyDiff, StackTime, SyscallDiff};
 
-use super::lines;
+use super::{lines, table};
 use crate::figures::per_request;
 use crate::layout::{Style, Tone, grid};
-use crate::view::diff as view;
-use crate::view::name;
+use crate::view::{diff as view, flame, name};
 
 /// Renders a difference.
 pub fn diff(diff: &SyscallDiff, style: &Style) -> String {
@@ -44,6 +43,13 @@ pub fn diff(diff: &SyscallDiff, style: &Style) -> String {
     rows.push(row('-', "all", view::total_cells(diff, &diff.a.total)));
     rows.push(row('+', "all", view::total_cells(diff, &diff.b.total)));
     text.push_str(&spliced(style, diff, rows, &hunks));
+    for time in [StackTime::OnCpu, StackTime::OffCpu] {
+        let functions = flame::difference_table(diff, time, FUNCTION_ROWS);
+        if !functions.rows.is_empty() {
+            text.push_str(&table(style, functions));
+        }
+    }
+    text.push_str(&lines(style, &flame::difference_notes(diff)));
     text.push_str(&lines(style, &view::remarks(diff)));
     text
 }
@@ -96,3 +102,6 @@ fn spliced(
     }
     text
 }
+
+/// Functions that are shown of each time; JSON has all.
+const FUNCTION_ROWS: usize = 12;

@@ -4,7 +4,7 @@ use recording::Recording;
 
 use super::{footer, lines, strace, table};
 use crate::layout::{Footer, Style, Tone};
-use crate::view::{self, profile as view_of, threads};
+use crate::view::{self, flame, profile as view_of, threads};
 
 /// Renders a profile.
 pub fn profile(recording: &Recording, style: &Style, end: &Footer) -> String {
@@ -27,10 +27,12 @@ pub fn profile(recording: &Recording, style: &Style, end: &Footer) -> String {
     text.push('\n');
     let mut all: Vec<view::Line> = view::partial(recording).into_iter().collect();
     all.extend(view_of::lines(profile));
+    all.extend(flame::lines(recording));
     all.extend(view::warnings(recording));
     all.extend(view::not_measured(recording, &[]));
     text.push_str(&lines(style, &all));
     for part in [
+        flame::hottest(recording, FUNCTION_ROWS),
         view_of::rates(profile, RATE_ROWS),
         threads::terms(profile),
         threads::calls(profile, RATE_ROWS),
@@ -50,5 +52,7 @@ pub fn profile(recording: &Recording, style: &Style, end: &Footer) -> String {
 
 /// Calls in the table of rates; the first table has them all.
 const RATE_ROWS: usize = 20;
+/// Functions that are named, with their header eight lines.
+const FUNCTION_ROWS: usize = 7;
 /// Processes or threads that are shown; the recording has all.
 const GROUP_ROWS: usize = 20;

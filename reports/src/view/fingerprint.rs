@@ -8,6 +8,7 @@ use recording::{Fact, FactWeight, Fingerprint, Recording};
 use super::{ABSENT, Table, name};
 use crate::clean::clean_to;
 use crate::figures::counted;
+use crate::fingerprint::Difference;
 use crate::layout::WRITES;
 
 /// What a reader asks first, in one line; `None` where there is no fingerprint.
@@ -93,6 +94,28 @@ pub(crate) fn server_table(fingerprint: &Fingerprint) -> Table {
     }
 }
 
+/// Differences in words, `fact (first, second)` of each; empty where there are none.
+pub(crate) fn listed(differences: &[Difference]) -> String {
+    let side = |value: &Option<String>| {
+        let value = value.as_deref().map(|value| clean_to(value, LISTED_VALUE));
+        value.unwrap_or_else(|| "not known".to_owned())
+    };
+    let words = differences.iter().take(LISTED).map(|difference| {
+        let (a, b) = (side(&difference.a), side(&difference.b));
+        let key = clean_to(&difference.key, KEY);
+        match &difference.arm {
+            Some(arm) => format!("{key} of {} ({a}, {b})", name(arm)),
+            None => format!("{key} ({a}, {b})"),
+        }
+    });
+    let mut words: Vec<String> = words.collect();
+    let more = differences.len().saturating_sub(LISTED);
+    if more > 0 {
+        words.push(format!("and {more} more"));
+    }
+    words.join(", ")
+}
+
 fn value(fact: Option<&Fact>) -> String {
     let Some(fact) = fact else {
         return ABSENT.to_owned();
@@ -117,5 +140,8 @@ fn weight(weight: FactWeight) -> String {
 const SHORT: usize = 12;
 /// Characters of a key; those of libraries have their names in them.
 const KEY: usize = 60;
+/// Differences that are named in one line, and characters of a value there.
+const LISTED: usize = 12;
+const LISTED_VALUE: usize = 40;
 /// Characters of a value; the recording has all of it.
 const VALUE: usize = 120;

@@ -6,6 +6,7 @@
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod devtools;
+mod flame;
 
 use std::collections::BTreeSet;
 use std::io::Write as _;
@@ -316,6 +317,7 @@ fn pages() -> Vec<String> {
         page(&lock_step),
         html::profile(&profile, &Footer::default()),
         html::load(&load, &Footer::default()),
+        html::profile(&flame::sampled(), &Footer::default()),
         html::table("doctor", "a machine", ["check", "found"], &[["a", "b"]]),
     ]
 }

@@ -2,11 +2,11 @@
 
 use proptest::prelude::*;
 use recording::{
-    CallDiff, Denominator, DiffTimes, DiffWord, LostClass, Probes, Recording, SyscallDiff,
-    exit_code,
+    CallDiff, Denominator, DiffTimes, DiffWord, Fact, FactWeight, Fingerprint, LostClass, Probes,
+    Recording, ServerFingerprint, SyscallDiff, exit_code,
 };
 use reports::diff::{DiffError, Operand, Options, diff};
-use reports::{Style, markdown, text};
+use reports::{Style, html, markdown, text};
 
 use crate::fixture::{comparison, load_recording, lock_step, profile, profile_recording};
 use crate::server::{Server, call, h2o, nginx};
@@ -230,6 +230,48 @@ fn machines_that_differ_keep_their_counts() {
     assert!(calls(&found).all(|call| call.a.unwrap().inside_ns.is_none()));
     let text = text::diff(&found, &Style::default());
     assert!(text.contains("Another CPU"), "{text}");
+}
+
+/// Where both sides have a fingerprint it decides: a hard fact of the machine leaves times out, other differences are
+/// notes in every format, and what only one side knows is said to be unknown.
+#[test]
+fn fingerprints_decide_whether_times_compare() {
+    let with = |kernel: &str, load: &str, limit: Option<&str>| {
+        let limit = limit.map_or_else(
+            || Fact::unknown("limit.open_files", FactWeight::Hard, "needs root"),
+            |limit| Fact::known("limit.open_files", FactWeight::Hard, limit),
+        );
+        let machine = vec![
+            Fact::known("kernel.build_id", FactWeight::Hard, kernel),
+            Fact::known("load", FactWeight::Soft, load),
+        ];
+        let server = ServerFingerprint {
+            arm: "nginx".to_owned(),
+            facts: vec![limit],
+        };
+        let mut run = lock_step(&[nginx()], 1000);
+        run.fingerprint = Some(Fingerprint::new(machine, vec![server]));
+        run
+    };
+    let same = between(&with("1f", "0.1", Some("1024")), &with("1f", "0.2", None)).unwrap();
+    assert_eq!(same.times, DiffTimes::Inside);
+    let told = "limit.open_files of nginx (1024, not known), load (0.1, 0.2)";
+    for text in [
+        text::diff(&same, &Style::default()).replace("\n        ", ""),
+        markdown::diff(&same).replace('\\', ""),
+        html::diff(&same, None),
+    ] {
+        assert!(text.contains(told), "{text}");
+    }
+    let other = between(&with("1f", "0.1", None), &with("2e", "0.1", None)).unwrap();
+    assert_eq!(other.times, DiffTimes::None);
+    let note = "times are left out, because the machines differ: kernel.build_id (1f, 2e)";
+    assert_eq!(other.notes.last().unwrap(), note);
+    let mut itself = with("1f", "0.1", None);
+    itself.host.kernel = "another".to_owned();
+    let found = between(&with("1f", "0.1", None), &itself).unwrap();
+    assert_eq!(found.times, DiffTimes::Inside);
+    assert!(found.notes.iter().all(|note| !note.contains("differ in")));
 }
 
 /// Names of others are shown as they are, in every format.

@@ -13,6 +13,7 @@ mod disturbed;
 mod false_alarms;
 mod findings;
 mod fixture;
+mod flame;
 mod gates;
 mod half_text;
 mod html;

@@ -1,6 +1,6 @@
 //! Why, as it is printed: the waterfall, its receipt, findings and predictions.
 
-use recording::{CallObject, Recording};
+use recording::{CallObject, Fact, FactWeight, Fingerprint, Recording, ServerFingerprint};
 use reports::attribution::add_past;
 use reports::predict::{PredictError, without};
 use reports::{Footer, Style, analyse, markdown, text};
@@ -113,8 +113,43 @@ fn the_past_is_dated() {
     assert_eq!(add_past(&mut recording, &past), 1);
     let text = rendered(&recording);
     assert!(text.contains("from nginx of 2023-11-13 ("), "{text}");
-    assert!(text.contains("kernel 6.12.0|6.18.0"), "{text}");
+    let words: Vec<&str> = text.split_whitespace().collect();
+    assert!(
+        words.join(" ").contains("kernel (6.12.0, 6.18.0)"),
+        "{text}"
+    );
     assert_eq!(add_past(&mut recording, &known(&[plain("other")], 8)), 0);
+}
+
+/// Where both runs have a fingerprint, what differs in it is told, of the machine and of the server, but for notes;
+/// what the hosts say is not repeated.
+#[test]
+fn the_past_differs_in_its_fingerprint() {
+    let of = |governor: &str, version: &str, group: &str| {
+        let server = ServerFingerprint {
+            arm: "nginx".to_owned(),
+            facts: vec![
+                Fact::known("program.version", FactWeight::Hard, version),
+                Fact::known("control_group", FactWeight::Note, group),
+            ],
+        };
+        let machine = vec![Fact::known("cpu.governor", FactWeight::Hard, governor)];
+        Some(Fingerprint::new(machine, vec![server]))
+    };
+    let mut past = known(&[plain("nginx")], 8);
+    past.host.kernel = "6.12.0".to_owned();
+    past.fingerprint = of("powersave", "1.22", "a");
+    let mut recording = opening(8);
+    recording.fingerprint = of("performance", "1.26", "b");
+    assert_eq!(add_past(&mut recording, &past), 1);
+    let warning = &recording.warnings.last().unwrap().text;
+    let told =
+        "(then, now): cpu.governor (powersave, performance), program.version of nginx (1.22, 1.26)";
+    assert!(warning.ends_with(told), "{warning}");
+    recording.warnings.clear();
+    past.fingerprint.clone_from(&recording.fingerprint);
+    assert_eq!(add_past(&mut recording, &past), 1);
+    assert!(recording.warnings.is_empty(), "{:?}", recording.warnings);
 }
 
 /// Much that was not seen is said in words.

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use recording::{Recording, exit_code};
 use reports::diff::{Operand, Options, diff as difference};
-use reports::{html, markdown, text};
+use reports::{flame, html, markdown, text};
 
 use crate::args::Format;
 use crate::args_stored::DiffArgs;
@@ -28,7 +28,7 @@ pub(crate) fn diff(args: &DiffArgs) -> anyhow::Result<u8> {
         per: args.per.map(Into::into),
         allowed: args.allow_mismatch.clone(),
     };
-    let found = difference(
+    let sides = [
         Operand {
             recording: &first,
             arm: &a,
@@ -39,12 +39,15 @@ pub(crate) fn diff(args: &DiffArgs) -> anyhow::Result<u8> {
             arm: &b,
             source: &second_name,
         },
-        &options,
-    )
-    .map_err(|error| Failure::with_code(error.exit_code(), error.to_string()))?;
+    ];
+    let found = difference(sides[0], sides[1], &options)
+        .map_err(|error| Failure::with_code(error.exit_code(), error.to_string()))?;
     let style = output::style(&output);
     output.write(&match args.output.format {
-        Format::Html => html::diff(&found),
+        Format::Html => {
+            let stacks = flame::Difference::of(sides[0], sides[1], Some(found.per));
+            html::diff(&found, stacks.as_ref())
+        }
         Format::Json => found.to_json(),
         Format::Markdown => markdown::diff(&found),
         Format::Text => text::diff(&found, &style),

@@ -99,7 +99,7 @@ impl Outputs {
 
     fn write(self, recording: &Recording) -> anyhow::Result<()> {
         let style = output::style(&self.result);
-        let text = render::result(recording, self.format, &style)?;
+        let text = render::result(recording, self.format.into(), &style)?;
         self.result.write(&text)?;
         if let Some(hdr) = self.hdr {
             hdr.write(&reports::hdr::log(recording))?;

@@ -3,11 +3,12 @@
 use recording::{
     Arm, ArmKind, Load, Probes, Profile, Recording, RecordingKind, Round, RoundRole, ServerCpu,
 };
-use reports::{Footer, Style, html, markdown, text};
+use reports::{Footer, Style, flame, html, markdown, text};
 
 use crate::args::Format;
 use crate::args_profile::ProfileFormat;
 use crate::args_shape::LoadFormat;
+use crate::args_stored::ReportFormat;
 use crate::failure::Failure;
 use crate::machine;
 
@@ -58,7 +59,7 @@ pub(crate) fn profile(
 /// A recording in a format that not every kind has.
 pub(crate) fn result(
     recording: &Recording,
-    format: LoadFormat,
+    format: ReportFormat,
     style: &Style,
 ) -> anyhow::Result<String> {
     let as_kind = |format| {
@@ -70,23 +71,28 @@ pub(crate) fn result(
         ))
     };
     let of_kind: fn(&Recording) -> String = match (format, recording.kind) {
-        (LoadFormat::Text, _) => return as_kind(Format::Text),
-        (LoadFormat::Json, _) => return as_kind(Format::Json),
-        (LoadFormat::Markdown, _) => return as_kind(Format::Markdown),
-        (LoadFormat::Html, _) => return as_kind(Format::Html),
-        (LoadFormat::Csv, RecordingKind::Load) => reports::csv::load,
-        (LoadFormat::Csv, RecordingKind::Compare) => reports::csv::rounds,
-        (LoadFormat::Csv | LoadFormat::CsvSyscalls, RecordingKind::Profile)
-        | (LoadFormat::CsvSyscalls, RecordingKind::Compare) => reports::csv::syscalls,
-        (LoadFormat::H2load, RecordingKind::Load) => reports::tools::h2load,
-        (LoadFormat::Httperf, RecordingKind::Load) => reports::tools::httperf,
-        (LoadFormat::Wrk, RecordingKind::Load) => reports::tools::wrk,
-        (LoadFormat::CsvSyscalls, RecordingKind::Load) => {
+        (ReportFormat::Text, _) => return as_kind(Format::Text),
+        (ReportFormat::Json, _) => return as_kind(Format::Json),
+        (ReportFormat::Markdown, _) => return as_kind(Format::Markdown),
+        (ReportFormat::Html, _) => return as_kind(Format::Html),
+        (ReportFormat::Csv, RecordingKind::Load) => reports::csv::load,
+        (ReportFormat::Csv, RecordingKind::Compare) => reports::csv::rounds,
+        (ReportFormat::Csv | ReportFormat::CsvSyscalls, RecordingKind::Profile)
+        | (ReportFormat::CsvSyscalls, RecordingKind::Compare) => reports::csv::syscalls,
+        (ReportFormat::H2load, RecordingKind::Load) => reports::tools::h2load,
+        (ReportFormat::Httperf, RecordingKind::Load) => reports::tools::httperf,
+        (ReportFormat::Wrk, RecordingKind::Load) => reports::tools::wrk,
+        (ReportFormat::Svg, _) => return stacks(flame::svg(recording)),
+        (ReportFormat::Folded, _) => return stacks(flame::folded(recording, flame::Time::OnCpu)),
+        (ReportFormat::FoldedOffCpu, _) => {
+            return stacks(flame::folded(recording, flame::Time::OffCpu));
+        }
+        (ReportFormat::CsvSyscalls, RecordingKind::Load) => {
             return Err(Failure::usage(
                 "a load has no system calls: ask for csv, text, json or markdown".to_owned(),
             ));
         }
-        (LoadFormat::H2load | LoadFormat::Httperf | LoadFormat::Wrk, _) => {
+        (ReportFormat::H2load | ReportFormat::Httperf | ReportFormat::Wrk, _) => {
             return Err(Failure::usage(
                 "this format is for recordings of `whyfast load`: ask for text, json, markdown or csv"
                     .to_owned(),
@@ -94,6 +100,10 @@ pub(crate) fn result(
         }
     };
     Ok(of_kind(recording))
+}
+
+fn stacks(rendered: Result<String, flame::NoStacks>) -> anyhow::Result<String> {
+    rendered.map_err(|error| Failure::usage(error.to_string()))
 }
 
 /// A recording of this run with nothing in it yet.

@@ -4,16 +4,16 @@ use anyhow::Context as _;
 use recording::exit_code;
 
 use crate::args::ReportArgs;
-use crate::args_shape::LoadFormat;
+use crate::args_stored::ReportFormat;
 use crate::failure::Failure;
 use crate::output::{self, Output};
 use crate::verbs::{render, stored};
 
 /// Renders the files one after the other.
 pub(crate) fn report(args: &ReportArgs) -> anyhow::Result<u8> {
-    if args.format == LoadFormat::Html && args.files.len() > 1 {
+    if matches!(args.format, ReportFormat::Html | ReportFormat::Svg) && args.files.len() > 1 {
         return Err(Failure::usage(
-            "--format html makes one page of one recording: name one FILE".to_owned(),
+            "--format html and svg make one page of one recording: name one FILE".to_owned(),
         ));
     }
     let output = Output::open(args.output.as_deref())?;
@@ -44,6 +44,11 @@ pub(crate) fn report(args: &ReportArgs) -> anyhow::Result<u8> {
             .with_context(|| format!("failed to render {name}"))?;
         rendered.push(text);
     }
-    output.write(&rendered.join("\n"))?;
+    // Folded text has stacks and nothing between them.
+    let between = match args.format {
+        ReportFormat::Folded | ReportFormat::FoldedOffCpu => "",
+        _ => "\n",
+    };
+    output.write(&rendered.join(between))?;
     Ok(exit_code::DONE)
 }

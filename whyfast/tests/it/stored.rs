@@ -3,12 +3,18 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use recording::{Frame, FrameSide, Recording, Stack, StackClock, StackSet, Stacks};
+
 use crate::{run, said};
 
 const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../recording/tests/fixtures/");
 const LOCK_STEP: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
     "/../reports/tests/fixtures/lock-step-nginx-h2o.json"
+);
+const PROFILE: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/../reports/tests/fixtures/profile-sh-cat.json"
 );
 
 fn fixture(name: &str) -> String {
@@ -208,4 +214,80 @@ fn old_recordings_are_upgraded_and_tabled() {
     let load = fixture("load-1.0.json");
     let refused = run(&["report", "--format", "csv-syscalls", &load]);
     assert_eq!(refused.status.code(), Some(2));
+}
+
+/// A profile with stacks is drawn, folded and tabulated; one without is refused with the remedy, in each of these
+/// formats.
+#[test]
+fn stacks_are_drawn() {
+    let folder = tempfile::tempdir().unwrap();
+    let bytes = fs::read(PROFILE).unwrap();
+    let mut recording = Recording::parse(&bytes).unwrap();
+    for (format, why) in [
+        ("svg", "measure with --detail stacks"),
+        ("folded", "measure with --detail stacks"),
+        ("folded-off-cpu", "measure with --detail stacks"),
+    ] {
+        let refused = run(&["report", "--format", format, PROFILE]);
+        assert_eq!(refused.status.code(), Some(2));
+        assert!(said(&refused).contains(why), "{}", said(&refused));
+        assert!(refused.stdout.is_empty());
+    }
+    let profile = recording.rounds[0].profile.as_mut().unwrap();
+    profile.stacks = Some(stacks());
+    let path = file(folder.path(), "stacks.json", recording.to_json().as_bytes());
+    let output = run(&["report", "--format", "folded", &path, &path]);
+    let line = "server;[ends early];serve;writev 2000000\n";
+    assert_eq!(String::from_utf8_lossy(&output.stdout), line.repeat(2));
+    let output = run(&["report", "--format", "svg", &path]);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        text.starts_with("<svg ") && text.contains("<title>writev ([kernel]): "),
+        "{text}"
+    );
+    let text = run(&["report", &path]);
+    assert!(String::from_utf8_lossy(&text.stdout).contains("\n writev "));
+    let refused = run(&["report", "--format", "folded-off-cpu", &path]);
+    assert!(
+        said(&refused).contains("of threads that wait"),
+        "{}",
+        said(&refused)
+    );
+    let refused = run(&["report", "--format", "svg", &path, &path]);
+    assert!(
+        said(&refused).contains("name one FILE"),
+        "{}",
+        said(&refused)
+    );
+}
+
+/// 200 samples of one stack whose callers are not known.
+fn stacks() -> Stacks {
+    let frame = |name: &str, module: &str, side| Frame {
+        name: Some(name.to_owned()),
+        module: Some(module.to_owned()),
+        offset: None,
+        side,
+    };
+    Stacks {
+        clock: StackClock::Cycles,
+        hz: 100,
+        frames: vec![
+            frame("serve", "server", FrameSide::User),
+            frame("writev", "[kernel]", FrameSide::Kernel),
+        ],
+        on_cpu: StackSet {
+            stacks: vec![Stack {
+                comm: "server".to_owned(),
+                frames: vec![0, 1],
+                count: 200,
+                ns: 2_000_000_000,
+                ends_early: true,
+            }],
+            lost: 0,
+            lost_ns: None,
+        },
+        off_cpu: None,
+        modules: Vec::new(),
+    }
 }

@@ -13,6 +13,7 @@ mod profiler;
 mod rendering;
 mod report;
 mod servers;
+mod stacks;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -94,7 +95,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     match args.what {
         Benchmark::Load => load::measure(&setting, &mut report)?,
         Benchmark::Probes => probes::measure(&setting, &mut report)?,
-        Benchmark::Report => rendering::measure(&setting, &mut report)?,
+        Benchmark::Report => {
+            rendering::measure(&setting, &mut report)?;
+            stacks::measure(&setting, &mut report)?;
+        }
     }
     match args.format {
         Format::Json => println!("{}", serde_json::to_string_pretty(&report)?),
