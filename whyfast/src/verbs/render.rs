@@ -7,7 +7,6 @@ use reports::{Footer, Style, flame, html, markdown, text};
 
 use crate::args::Format;
 use crate::args_profile::ProfileFormat;
-use crate::args_shape::LoadFormat;
 use crate::args_stored::ReportFormat;
 use crate::failure::Failure;
 use crate::machine;
