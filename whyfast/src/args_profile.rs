@@ -125,6 +125,12 @@ pub(crate) enum ProfileFormat {
     Markdown,
     /// One page for the browser, with the recording inside.
     Html,
+    /// With --detail stacks: flame graphs.
+    Svg,
+    /// With --detail stacks: a line per stack of running threads, in microseconds, for tools that draw them.
+    Folded,
+    /// With --detail stacks: a line per stack of waiting threads.
+    FoldedOffCpu,
     /// With --interval: a line of JSON for each slice as it is taken, and one of the total.
     Jsonl,
     /// With --interval: lines of comma-separated values for each slice as it is taken, and for the total.

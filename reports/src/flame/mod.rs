@@ -42,7 +42,7 @@ pub enum NoStacks {
     /// Switches were not looked at.
     #[error(
         "the recording has no stacks of threads that wait, only of running ones: switches were not \
-         looked at; measure with --detail stacks and off-CPU stacks"
+         looked at; measure again with --detail stacks"
     )]
     OffCpu,
     /// Nothing of the target was seen.

@@ -183,7 +183,7 @@ fn render(
     render::add_profile(&mut recording, &target, profile);
     if let Some(output) = output {
         let style = output::style(&output);
-        let text = render::profile(&recording, args.output.format, &style);
+        let text = render::profile(&recording, args.output.format, &style)?;
         text.map_or(Ok(()), |text| output.write(&text))?;
     }
     Ok(reports::exit_code(&recording, &Limits::default()))

@@ -2,6 +2,7 @@
 
 use recording::{
     Arm, ArmKind, Load, Probes, Profile, Recording, RecordingKind, Round, RoundRole, ServerCpu,
+    exit_code,
 };
 use reports::{Footer, Style, flame, html, markdown, text};
 
@@ -43,16 +44,18 @@ pub(crate) fn profile(
     recording: &Recording,
     format: ProfileFormat,
     style: &Style,
-) -> Option<String> {
+) -> anyhow::Result<Option<String>> {
     let format = match format {
-        ProfileFormat::Text => Format::Text,
-        ProfileFormat::Json => Format::Json,
-        ProfileFormat::Markdown => Format::Markdown,
-        ProfileFormat::Html => Format::Html,
-        ProfileFormat::Jsonl | ProfileFormat::Csv => return None,
+        ProfileFormat::Text => ReportFormat::Text,
+        ProfileFormat::Json => ReportFormat::Json,
+        ProfileFormat::Markdown => ReportFormat::Markdown,
+        ProfileFormat::Html => ReportFormat::Html,
+        ProfileFormat::Svg => ReportFormat::Svg,
+        ProfileFormat::Folded => ReportFormat::Folded,
+        ProfileFormat::FoldedOffCpu => ReportFormat::FoldedOffCpu,
+        ProfileFormat::Jsonl | ProfileFormat::Csv => return Ok(None),
     };
-    let footer = Footer::default();
-    Some(self::recording(recording, format, style, &footer))
+    result(recording, format, style).map(Some)
 }
 
 /// A recording in a format that not every kind has.
@@ -102,7 +105,13 @@ pub(crate) fn result(
 }
 
 fn stacks(rendered: Result<String, flame::NoStacks>) -> anyhow::Result<String> {
-    rendered.map_err(|error| Failure::usage(error.to_string()))
+    rendered.map_err(|error| {
+        let code = match error {
+            flame::NoStacks::AtAll | flame::NoStacks::OffCpu => exit_code::USAGE,
+            flame::NoStacks::Empty => exit_code::CANNOT_MEASURE,
+        };
+        Failure::with_code(code, error.to_string())
+    })
 }
 
 /// A recording of this run with nothing in it yet.

@@ -80,6 +80,15 @@ fn usage_errors_exit_with_2() {
             &["profile", "--pid", "1", "-d", "0", "--interval", "1s"],
             "--duration 0 has no end",
         ),
+        (
+            &["profile", "--pid", "1", "--format", "svg"],
+            "add --detail stacks",
+        ),
+        (
+            &["profile", "--pid", "1", "--format", "folded-off-cpu"],
+            "add --detail stacks",
+        ),
+        (&["load", "http://x/", "--format", "svg"], "possible values"),
         (&["profile", "--live", "--", "true"], "cannot be used"),
         (&["autopsy"], "FILE"),
         (&["testserver", "--style", "x"], "open-read"),

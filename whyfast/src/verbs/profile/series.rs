@@ -51,7 +51,10 @@ impl SeriesFormat {
             ProfileFormat::Text
             | ProfileFormat::Json
             | ProfileFormat::Markdown
-            | ProfileFormat::Html => None,
+            | ProfileFormat::Html
+            | ProfileFormat::Svg
+            | ProfileFormat::Folded
+            | ProfileFormat::FoldedOffCpu => None,
         }
     }
 }

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::time::Duration;
 
 use profiler::Config;
-use recording::Profile;
+use recording::{Detail, Profile};
 
 use super::series::{Series, SeriesFormat};
 use super::watch::{End, Nobody, Onlooker};
@@ -49,6 +49,16 @@ pub(super) fn check(args: &ProfileArgs) -> anyhow::Result<()> {
         return Err(Failure::usage(
             "--duration 0 has no end, and --interval keeps every slice until there: write them as they are \
              taken with --format jsonl or csv, show them with --live, or leave --interval out",
+        ));
+    }
+    let draws_stacks = matches!(
+        args.output.format,
+        ProfileFormat::Svg | ProfileFormat::Folded | ProfileFormat::FoldedOffCpu
+    );
+    if draws_stacks && Detail::from(args.detail) < Detail::Stacks {
+        return Err(Failure::usage(
+            "--format svg, folded and folded-off-cpu show the functions that threads were in, which are not \
+             sampled at this detail: add --detail stacks",
         ));
     }
     if args.live {
