@@ -26,6 +26,7 @@ pub mod fingerprint;
 pub mod fuzzing;
 pub mod gates;
 pub mod hdr;
+pub mod hops;
 pub mod html;
 pub mod join;
 mod layout;

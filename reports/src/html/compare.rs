@@ -5,8 +5,8 @@ use recording::Recording;
 
 use super::page::{Page, Section};
 use super::{
-    breakdown, calls, configuration, controls, latency, method, payload, rounds, scatter, timeline,
-    verdict, wakes, waterfall,
+    breakdown, calls, configuration, controls, element, latency, method, payload, rounds, scatter,
+    timeline, verdict, wakes, waterfall,
 };
 use crate::join::join;
 use crate::layout::Footer;
@@ -22,7 +22,7 @@ pub fn compare(recording: &Recording, end: &Footer) -> String {
         (scatter::scatter(recording))
         (rounds::rounds(recording))
     };
-    let sections: Vec<Section> = vec![
+    let mut sections: Vec<Section> = vec![
         section("verdict", "Verdict", verdict::verdict(recording, &figures)),
         section("gates", "Gates", verdict::gates(recording)),
         section("why", "Why", waterfall::why(recording)),
@@ -48,6 +48,13 @@ pub fn compare(recording: &Recording, end: &Footer) -> String {
         ),
         section("raw", "Raw data", rounds::raw(recording)),
     ];
+    if let Some(hops) = view::hops::by_hop(recording) {
+        let body = html! {
+            (element::table("What each hop costs per request", &hops.table))
+            @for note in &hops.notes { p.small { (note.text) } }
+        };
+        sections.insert(HOPS_PLACE, section("hops", "By hop", body));
+    }
     Page {
         title: view_of::title(recording),
         verb: "compare",
@@ -66,3 +73,6 @@ pub fn compare(recording: &Recording, end: &Footer) -> String {
     }
     .render()
 }
+
+/// Where chains are told: before the calls, which add up what all hops do.
+const HOPS_PLACE: usize = 5;

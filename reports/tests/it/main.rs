@@ -15,6 +15,7 @@ mod findings;
 mod fixture;
 mod gates;
 mod half_text;
+mod hops;
 mod html;
 mod join;
 mod laws;
