@@ -12,6 +12,7 @@ mod loss;
 mod ports;
 mod privileges;
 mod proc;
+mod recipes;
 mod servers;
 mod strace;
 mod survivors;
