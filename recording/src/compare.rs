@@ -119,6 +119,9 @@ pub struct Arm {
     pub version: Option<String>,
     /// The settings that matter, in words ("file cache: on"); printed side by side.
     pub settings: Vec<Setting>,
+    /// What the program says of how it was built: libraries, modules.
+    #[serde(default)]
+    pub build: Vec<Setting>,
     /// Configuration files that whyfast generated.
     pub config: Vec<ConfigFile>,
     /// Command line that was run; empty for a live server.
@@ -128,7 +131,8 @@ pub struct Arm {
     /// What the parity check saw.
     pub response: Option<ResponseShape>,
     /// The programs that requests pass through, the client's end first; empty where the arm is one
-    /// program, which is then described by the fields above.
+    /// program, which is then described by the fields above. Of a chain those have the versions of all
+    /// hops and their settings side by side, and no file, command or hash.
     #[serde(default)]
     pub hops: Vec<Hop>,
 }

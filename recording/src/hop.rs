@@ -17,6 +17,9 @@ pub struct Hop {
     pub version: Option<String>,
     /// The settings that matter, in words.
     pub settings: Vec<Setting>,
+    /// What it says of how it was built: libraries, modules.
+    #[serde(default)]
+    pub build: Vec<Setting>,
     /// Configuration files that whyfast generated.
     pub config: Vec<ConfigFile>,
     /// Command line that was run.

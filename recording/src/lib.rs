@@ -82,7 +82,9 @@ pub use profile::{
 };
 pub use published::{Published, PublishedChange, PublishedFigure};
 pub use requests::{RequestCount, RequestSource};
-pub use round::{MachineCpu, Probes, Round, RoundRole, ServerCount, ServerCpu, ThreadCpu};
+pub use round::{
+    MachineCpu, Probes, ProcessCpu, Round, RoundRole, ServerCount, ServerCpu, ThreadCpu,
+};
 pub use schema::{
     NotMeasured, Partial, Recording, RecordingKind, SCHEMA, SchemaError, Warning, Window,
     json_schema,

@@ -124,10 +124,23 @@ pub struct ServerCpu {
     pub system_ns: Option<u64>,
     /// Processes that it is the sum of.
     pub processes: u32,
+    /// The same for each process that was there at the end, in the order of their ids; they add up to
+    /// `total_ns`. Empty in recordings that do not say.
+    #[serde(default)]
+    pub by_process: Vec<ProcessCpu>,
     /// CPU time of each of their threads that lived through the window, busiest first; empty where it
     /// was not read.
     #[serde(default)]
     pub threads: Vec<ThreadCpu>,
+}
+
+/// CPU time of a process, by its process CPU clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ProcessCpu {
+    /// The process.
+    pub pid: u32,
+    /// CPU time over the window, ns; all of it where the process began in the window.
+    pub total_ns: u64,
 }
 
 /// CPU time of a thread, by `/proc/PID/task/TID/schedstat`.

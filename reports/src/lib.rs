@@ -27,6 +27,7 @@ pub mod flame;
 pub mod fuzzing;
 pub mod gates;
 pub mod hdr;
+pub mod hops;
 pub mod html;
 pub mod join;
 mod layout;

@@ -45,7 +45,7 @@ pub(crate) enum Verb {
     /// Say what this machine can measure, and the remedy for what it cannot.
     Doctor(DoctorArgs),
     /// List recipes, scenarios and styles of the built-in server.
-    List,
+    List(ListArgs),
     /// Print the manual page, of a verb or of all.
     Man {
         /// The verb.
@@ -89,6 +89,13 @@ pub(crate) struct OutputArgs {
     /// Write the result to a file instead of stdout.
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ListArgs {
+    /// A folder of recipes of your own, which come before the built-in ones.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) recipes: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -139,6 +146,9 @@ pub(crate) struct CompareArgs {
     /// As root: the user that load and servers run as.
     #[arg(long, value_name = "NAME")]
     pub(crate) user: Option<String>,
+    /// A folder of recipes of your own, which come before the built-in ones.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) recipes: Option<PathBuf>,
     /// Keep the recording and the report in this folder, which must not hold any yet.
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,

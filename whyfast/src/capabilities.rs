@@ -26,7 +26,7 @@ pub(crate) fn narrow(verb: &Verb) -> io::Result<()> {
         | Verb::Diff(_)
         | Verb::Gate(_)
         | Verb::Autopsy(_)
-        | Verb::List
+        | Verb::List(_)
         | Verb::Man { .. }
         | Verb::Completions { .. }
         | Verb::Guard

@@ -71,7 +71,7 @@ fn run(verb: Verb) -> anyhow::Result<u8> {
         Verb::Gate(args) => verbs::gate::gate(&args),
         Verb::Autopsy(args) => verbs::autopsy::autopsy(&args),
         Verb::Doctor(args) => verbs::doctor::doctor(&args),
-        Verb::List => verbs::list::list(),
+        Verb::List(args) => verbs::list::list(&args),
         Verb::Man { verb } => {
             let mut page = Vec::new();
             clap_mangen::Man::new(described(verb.as_deref())?).render(&mut page)?;

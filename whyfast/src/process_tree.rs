@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use procfs::process::{Process, Stat, all_processes};
-use recording::{ServerCpu, ThreadCpu, Window};
+use recording::{ProcessCpu, ServerCpu, ThreadCpu, Window};
 
 use crate::machine::now_ns;
 
@@ -120,7 +120,9 @@ pub(crate) fn cpu_between(start: &CpuReading, end: &CpuReading) -> Option<Server
     let tick_ns = 1_000_000_000 / procfs::ticks_per_second();
     let (mut total_ns, mut user_ticks, mut system_ticks) = (0, 0, 0);
     let mut threads = Vec::new();
+    let mut by_process: BTreeMap<i32, u64> = BTreeMap::new();
     for process in &end.processes {
+        by_process.insert(process.pid, process.total_ns);
         total_ns += process.total_ns;
         user_ticks += process.user_ticks;
         system_ticks += process.system_ticks;
@@ -131,6 +133,7 @@ pub(crate) fn cpu_between(start: &CpuReading, end: &CpuReading) -> Option<Server
         let later = end.processes.iter().find(same)?;
         threads.extend(threads_between(process, later));
         total_ns -= process.total_ns;
+        *by_process.get_mut(&process.pid)? -= process.total_ns;
         user_ticks -= process.user_ticks;
         system_ticks -= process.system_ticks;
     }
@@ -144,6 +147,13 @@ pub(crate) fn cpu_between(start: &CpuReading, end: &CpuReading) -> Option<Server
         user_ns: Some(user_ticks * tick_ns),
         system_ns: Some(system_ticks * tick_ns),
         processes: u32::try_from(end.processes.len()).unwrap_or(u32::MAX),
+        by_process: by_process
+            .into_iter()
+            .map(|(pid, total_ns)| ProcessCpu {
+                pid: pid.cast_unsigned(),
+                total_ns,
+            })
+            .collect(),
         threads,
     })
 }
@@ -205,6 +215,18 @@ mod tests {
         assert_eq!(between(&[(1, 0, 10), (2, 0, 1)], &[(1, 0, 15)]), None);
         assert_eq!(between(&[(1, 0, 10)], &[(1, 9, 15)]), None);
         assert_eq!(between(&[], &[]), None);
+    }
+
+    /// The time of each process is told, and adds up to the whole.
+    #[test]
+    fn cpu_time_is_told_by_process() {
+        let start = reading(&[(7, 0, 10), (6, 0, 3)]);
+        let end = reading(&[(7, 0, 15), (6, 0, 3), (8, 3, 4)]);
+        let cpu = cpu_between(&start, &end).expect("both were read");
+        let processes = cpu.by_process.iter();
+        let processes: Vec<(u32, u64)> = processes.map(|p| (p.pid, p.total_ns)).collect();
+        assert_eq!(processes, [(6, 0), (7, 5), (8, 4)]);
+        assert_eq!(cpu.total_ns, 9);
     }
 
     /// Threads that lived through the window are told, busiest first.

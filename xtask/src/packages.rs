@@ -24,10 +24,13 @@ pub(crate) const FOR_TESTS: &[Package] = &[
     package("git", "lists the files that `cargo xtask tidy` reads"),
     package("h2o", "a server that comparisons are tested with"),
     package("haproxy", "a server that the load generator is tested with"),
+    package("hitch", "a TLS terminator that chains are tested with"),
     package(
         "httperf",
         "a load generator whose output ours is checked against",
     ),
+    package("lighttpd", "a server that comparisons are tested with"),
+    package("lighttpd-mod-openssl", "TLS of that server"),
     package(
         "nghttp2-client",
         "h2load, which the load generator is measured and checked against",
@@ -50,6 +53,7 @@ pub(crate) const FOR_TESTS: &[Package] = &[
         "util-linux",
         "taskset, setpriv and unshare, which tests run programs under",
     ),
+    package("varnish", "a cache that chains are tested with"),
     package("wrk", "the load generator that ours is measured against"),
 ];
 

@@ -79,6 +79,7 @@ mod tests {
             settings: Vec::new(),
             config: Vec::new(),
             command: command.iter().map(|word| (*word).to_owned()).collect(),
+            build: Vec::new(),
             binary_sha256: None,
             response: None,
         }

@@ -194,6 +194,12 @@ impl Counted {
                 "bytes of TLS and HTTP/2 do not tell responses apart, and it has no counter",
             ));
         }
+        if !round.hops.is_empty() {
+            return Some(Err(
+                "its hops send to one another as well, so that bytes do not tell responses apart, and it \
+                 has no counter",
+            ));
+        }
         let answered = (load.ledger.ok + load.ledger.failed_total()) as f64;
         let response_bytes = load.traffic.received_bytes as f64 / answered;
         let sent_bytes = match sent_bytes(profile) {

@@ -5,8 +5,8 @@ use recording::Recording;
 
 use super::page::{Page, Section};
 use super::{
-    breakdown, calls, configuration, controls, flame, latency, method, payload, rounds, scatter,
-    timeline, verdict, wakes, waterfall,
+    breakdown, calls, configuration, controls, element, flame, latency, method, payload, rounds,
+    scatter, timeline, verdict, wakes, waterfall,
 };
 use crate::join::join;
 use crate::layout::Footer;
@@ -48,6 +48,13 @@ pub fn compare(recording: &Recording, end: &Footer) -> String {
         ),
         section("raw", "Raw data", rounds::raw(recording)),
     ];
+    if let Some(hops) = view::hops::by_hop(recording) {
+        let body = html! {
+            (element::table("What each hop costs per request", &hops.table))
+            @for note in &hops.notes { p.small { (note.text) } }
+        };
+        sections.insert(HOPS_PLACE, section("hops", "By hop", body));
+    }
     if let Some(body) = flame::of_recording(recording) {
         let calls = sections.iter().position(|section| section.id == "cpu");
         let at = calls.unwrap_or(sections.len());
@@ -71,3 +78,6 @@ pub fn compare(recording: &Recording, end: &Footer) -> String {
     }
     .render()
 }
+
+/// Where chains are told: before the calls, which add up what all hops do.
+const HOPS_PLACE: usize = 5;

@@ -1,7 +1,7 @@
 //! What was compared: settings, answers and programs side by side, and configuration files as a diff.
 
 use maud::{Markup, html};
-use recording::{Arm, ArmKind, ConfigFile, Recording};
+use recording::{Arm, ArmKind, Recording};
 use similar::{ChangeTag, TextDiff};
 
 use super::element;
@@ -71,10 +71,41 @@ fn programs(recording: &Recording) -> Table {
             }),
         ),
     ];
+    let rows = rows.map(|(title, cells)| (title.to_owned(), cells));
     side_by_side(
         recording,
-        rows.map(|(title, cells)| (title.to_owned(), cells)).into(),
+        rows.into_iter().chain(builds(recording)).collect(),
     )
+}
+
+/// What programs say of how they were built; of a chain hop by hop.
+fn builds(recording: &Recording) -> Vec<(String, Vec<String>)> {
+    let all = |arm: &Arm| {
+        let own = arm
+            .build
+            .iter()
+            .map(|fact| (fact.key.clone(), fact.value.clone()));
+        let hops = arm.hops.iter().flat_map(|hop| {
+            let build = hop.build.iter();
+            build.map(|fact| (format!("{}: {}", hop.name, fact.key), fact.value.clone()))
+        });
+        own.chain(hops).collect::<Vec<_>>()
+    };
+    let arms: Vec<Vec<(String, String)>> = recording.arms.iter().map(all).collect();
+    let mut keys: Vec<&String> = Vec::new();
+    for (key, _) in arms.iter().flatten() {
+        if !keys.contains(&key) {
+            keys.push(key);
+        }
+    }
+    let rows = keys.into_iter().map(|key| {
+        let cells = arms.iter().map(|build| {
+            let found = build.iter().find(|(other, _)| other == key);
+            or_absent(found, |(_, value)| clean_to(value, CELL))
+        });
+        (view::name(key), cells.collect())
+    });
+    rows.collect()
 }
 
 fn settings(recording: &Recording) -> Table {
@@ -181,15 +212,19 @@ fn files(recording: &Recording) -> Markup {
     let Some((first, others)) = recording.arms.split_first() else {
         return html! {};
     };
-    let counterpart = |file: &ConfigFile| first.config.iter().find(|own| own.name == file.name);
+    let firsts = view::hops::files(first);
+    let counterpart = |name: &str| {
+        let mut files = firsts.iter();
+        files.find_map(|(own, file)| (own == name).then_some(*file))
+    };
     html! {
-        @for file in &first.config {
-            (whole(&view_of::config_title(recording, first, file), &file.text))
+        @for (name, file) in &firsts {
+            (whole(&view_of::config_title(recording, first, name, file), &file.text))
         }
         @for other in others {
-            @for file in &other.config {
-                @let title = view_of::config_title(recording, other, file);
-                @match counterpart(file) {
+            @for (name, file) in view::hops::files(other) {
+                @let title = view_of::config_title(recording, other, &name, file);
+                @match counterpart(&name) {
                     Some(own) if own.text == file.text => {
                         p { (title) ": equal to that of " (view::name(&first.name)) }
                     }

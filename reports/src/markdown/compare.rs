@@ -45,6 +45,11 @@ pub fn compare(recording: &Recording, end: &Footer) -> String {
         document.table(Priority::Caveats, &why::finding_table(recording));
     }
 
+    let hidden = judgement::hidden_by_loss(recording);
+    if let Some(hops) = view::hops::by_hop(recording).filter(|_| !hidden) {
+        document.headed_table(Priority::Caveats, hops.heading, &hops.table);
+        document.list(Priority::Caveats, &hops.notes);
+    }
     let extent = Extent {
         rows: ROWS,
         width: usize::MAX,
@@ -82,8 +87,8 @@ pub fn compare(recording: &Recording, end: &Footer) -> String {
         document.details(&summary, &view::fingerprint::machine_table(fingerprint));
     }
     for arm in &recording.arms {
-        for file in &arm.config {
-            let summary = view_of::config_title(recording, arm, file);
+        for (title, file) in view::hops::files(arm) {
+            let summary = view_of::config_title(recording, arm, &title, file);
             document.fenced_details(&summary, fenced(&file.text, LINE_LIMIT));
         }
     }

@@ -60,9 +60,21 @@ fn page(recording: &Recording, figures: &[ArmFigures], style: Style, size: &Size
     }
     text.push_str(&lines(style, &why::predictions(recording)));
     text.push_str(&lines(style, &why::findings(recording, size.findings)));
+    text.push_str(&by_hop(recording, style));
     text.push_str(&calls(recording, figures, style, size));
     text.push_str(&lines(style, &bottom(recording, figures, size)));
     text
+}
+
+/// What each hop of a chain costs.
+fn by_hop(recording: &Recording, style: Style) -> String {
+    let Some(hops) =
+        view::hops::by_hop(recording).filter(|_| !judgement::hidden_by_loss(recording))
+    else {
+        return String::new();
+    };
+    let table = table(style, hops.table.narrowed(style.width));
+    heading(style, hops.heading) + &table + &lines(style, &hops.notes)
 }
 
 /// The table of calls.

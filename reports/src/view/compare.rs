@@ -21,8 +21,13 @@ pub(crate) fn title(recording: &Recording) -> String {
 }
 
 /// What a configuration file is called above its text: a template, with what whyfast fills in.
-pub(crate) fn config_title(recording: &Recording, arm: &Arm, file: &ConfigFile) -> String {
-    let mut title = format!("{} of {}", name(&file.name), name(&arm.name));
+pub(crate) fn config_title(
+    recording: &Recording,
+    arm: &Arm,
+    file_name: &str,
+    file: &ConfigFile,
+) -> String {
+    let mut title = format!("{} of {}", name(file_name), name(&arm.name));
     if PLACEHOLDERS.iter().any(|key| file.text.contains(key)) {
         title.push_str(", template");
     }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use recording::{Arm, Protocol, Recording, Scenario};
 
-use super::name;
+use super::{hops, name};
 use crate::clean::clean_to;
 use crate::figures::{counted, date};
 use crate::layout::WRITES;
@@ -111,6 +111,9 @@ pub(crate) fn conditions(recording: &Recording, hashes: bool) -> String {
 
 /// An arm with the version of its program.
 fn program(arm: &Arm, hash: bool) -> String {
+    if !arm.hops.is_empty() {
+        return hops::programs(arm);
+    }
     let version = arm
         .version
         .as_deref()
@@ -128,7 +131,7 @@ fn program(arm: &Arm, hash: bool) -> String {
 }
 
 /// The number in what a program says of itself (`nginx/1.22.1`), or all of it where there is none.
-fn version_number(text: &str) -> &str {
+pub(super) fn version_number(text: &str) -> &str {
     text.split([' ', '/'])
         .find(|word| word.starts_with(|first: char| first.is_ascii_digit()))
         .unwrap_or(text)

@@ -12,6 +12,7 @@ pub(crate) mod diff;
 pub(crate) mod environment;
 pub(crate) mod fingerprint;
 pub(crate) mod flame;
+pub(crate) mod hops;
 pub(crate) mod judgement;
 pub(crate) mod load;
 mod measures;

@@ -83,6 +83,7 @@ fn the_rest_needs_times_and_cpu_time() {
                 user_ns: None,
                 system_ns: None,
                 processes: 1,
+                by_process: Vec::new(),
                 threads: Vec::new(),
             });
         }

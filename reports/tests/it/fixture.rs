@@ -224,6 +224,7 @@ pub(crate) fn arm(name: &str) -> Arm {
             text: "listen {port};\nroot {dir};\n".to_owned(),
         }],
         command: vec![name.to_owned()],
+        build: Vec::new(),
         binary_sha256: Some("ab".repeat(32)),
         response: Some(ResponseShape {
             statuses: BTreeMap::from([(200, 100)]),
@@ -271,6 +272,7 @@ fn round(server: &Server, order: u32, pair: u32, probes: Probes, factor: f64) ->
             user_ns: None,
             system_ns: None,
             processes: 2,
+            by_process: Vec::new(),
             threads: Vec::new(),
         }),
         profile_requests: profiled.is_some().then_some(ok as f64),

@@ -16,6 +16,7 @@ mod fixture;
 mod flame;
 mod gates;
 mod half_text;
+mod hops;
 mod html;
 mod join;
 mod laws;

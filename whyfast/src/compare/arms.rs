@@ -142,7 +142,7 @@ fn parse(spec: &str) -> anyhow::Result<ArmSpec> {
 }
 
 /// Names are printed in tables and stand before `=`.
-fn is_name(text: &str) -> bool {
+pub(crate) fn is_name(text: &str) -> bool {
     !text.is_empty()
         && text
             .chars()

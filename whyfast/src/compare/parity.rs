@@ -5,8 +5,9 @@ use std::process::Stdio;
 use anyhow::Context as _;
 use recording::{Arm, ResponseShape, ServerFingerprint};
 
+use crate::compare::prepare::PreparedArm;
 use crate::compare::round::Stage;
-use crate::compare::server::{PreparedArm, Running};
+use crate::compare::server::Running;
 use crate::compare::wire;
 use crate::spawn::{Birth, Program};
 use crate::{capabilities, fingerprint};

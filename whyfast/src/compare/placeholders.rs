@@ -8,13 +8,13 @@ use std::path::Path;
 use anyhow::Context as _;
 use recording::ConfigFile;
 
-use crate::compare::recipe::fill;
+use crate::compare::template::fill;
 use crate::compare::workspace::Workspace;
 use crate::machine::CpuList;
 
 /// What `{...}` means in commands and configuration files.
 #[derive(Debug)]
-pub(crate) struct Placeholders(Vec<(&'static str, String)>);
+pub(crate) struct Placeholders(Vec<(String, String)>);
 
 impl Placeholders {
     pub(crate) fn new(
@@ -41,11 +41,28 @@ impl Placeholders {
                 ("pem", text(&certificate.pem)),
             ]);
         }
-        Self(values)
+        let named = values
+            .into_iter()
+            .map(|(key, value)| (key.to_owned(), value));
+        Self(named.collect())
+    }
+
+    /// Adds the ports of the hops behind this one, the next one first.
+    pub(crate) fn add_ports(&mut self, hops: &[(&str, u16)]) {
+        for (index, (hop, port)) in hops.iter().enumerate() {
+            if index == 0 {
+                self.0.push(("upstream".to_owned(), port.to_string()));
+            }
+            self.0.push((format!("port_{hop}"), port.to_string()));
+        }
     }
 
     pub(crate) fn fill(&self, text: &str) -> String {
-        let values: Vec<(&str, &str)> = self.0.iter().map(|(k, v)| (*k, v.as_str())).collect();
+        let values: Vec<(&str, &str)> = self
+            .0
+            .iter()
+            .map(|(k, v)| (k.as_str(), v.as_str()))
+            .collect();
         fill(text, &values)
     }
 

@@ -5,15 +5,16 @@ use std::time::{Duration, Instant};
 
 use recording::wire::{Command, Message};
 use recording::{
-    Load, LoadPhase, MachineCpu, Probes, Profile, Round, RoundRole, Scenario, ServerCpu, Timeline,
-    TracerLook, Window,
+    HopProcesses, Load, LoadPhase, MachineCpu, Probes, Profile, Round, RoundRole, Scenario,
+    ServerCpu, Timeline, TracerLook, Window,
 };
 
 use crate::compare::access::Access;
 use crate::compare::parity;
 use crate::compare::plan::{LOCK_STEP_WARMUP, Plan};
+use crate::compare::prepare::PreparedArm;
 use crate::compare::schedule::{Server, Step};
-use crate::compare::server::{Ground, PreparedArm, Running};
+use crate::compare::server::{Ground, Running};
 use crate::compare::tracers;
 use crate::compare::wire;
 use crate::failure::exit_code_of;
@@ -111,6 +112,7 @@ fn run_once(
             round.server_cpu = measured.server_cpu;
             round.machine_cpu = measured.machine_cpu;
             round.profile = measured.profile;
+            round.hops = measured.hops;
             round.load = Some(measured.load);
         }
         Err(error) if blind && exit_code_of(&error) == recording::exit_code::CANNOT_MEASURE => {
@@ -141,6 +143,7 @@ struct Measured {
     profile: Option<Profile>,
     server_cpu: Option<ServerCpu>,
     machine_cpu: Option<MachineCpu>,
+    hops: Vec<HopProcesses>,
 }
 
 /// A profile that says nothing about the load: it came too late, or somebody else answered, as there
@@ -196,6 +199,7 @@ fn measure(
     let mut machine_start = None;
     let (mut server_cpu, mut machine_cpu) = (None, None);
     let mut profile = None;
+    let mut hops = Vec::new();
     loop {
         match load.next(deadline, Some(interrupt))? {
             Message::Phase {
@@ -227,6 +231,7 @@ fn measure(
                 server_cpu = cpu_start
                     .as_ref()
                     .and_then(|start| cpu_between(start, &cpu_end));
+                hops = server.hops();
                 if let Some(profiler) = &mut profiler {
                     profiler.tell(Command::Close { quiet: lock_step });
                     profile = Some(expect_profile(profiler, deadline)?);
@@ -241,6 +246,7 @@ fn measure(
                     profile,
                     server_cpu,
                     machine_cpu,
+                    hops,
                 });
             }
             _ => {}

@@ -6,10 +6,10 @@ use std::time::Instant;
 use recording::{NotMeasured, Partial, Probes, Recording, RoundRole};
 
 use crate::compare::access::Access;
+use crate::compare::prepare::PreparedArm;
 use crate::compare::progress::Progress;
 use crate::compare::round::{self, CannotProfile, Stage};
 use crate::compare::schedule::{Server, Step, half_width};
-use crate::compare::server::PreparedArm;
 use crate::compare::tracers;
 use crate::output::note;
 

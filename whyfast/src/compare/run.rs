@@ -4,20 +4,23 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::Context as _;
-use recording::{Fingerprint, GateStatus, Recording, RecordingKind, TracerLook, Warning};
+use recording::{Fingerprint, GateStatus, Protocol, Recording, RecordingKind, TracerLook, Warning};
 
 use reports::Footer;
 
 use crate::args::{CompareArgs, Format};
 use crate::compare::access::Access;
 use crate::compare::arms::{ArmSpec, ServerSpec};
+use crate::compare::cookbook::Cookbook;
 use crate::compare::limits::MachineLimits;
 use crate::compare::plan::{self, Plan};
+use crate::compare::prepare::{Kitchen, PreparedArm};
 use crate::compare::round::Stage;
 use crate::compare::scenario::{self, Chosen};
-use crate::compare::server::{Ground, PreparedArm};
+use crate::compare::server::Ground;
+use crate::compare::transport::Transport;
 use crate::compare::workspace::Workspace;
-use crate::compare::{arms, parity, recipe, rounds};
+use crate::compare::{arms, parity, rounds};
 use crate::failure::Failure;
 use crate::fingerprint;
 use crate::guard::Guard;
@@ -25,7 +28,6 @@ use crate::identity::{self, Identity};
 use crate::machine::{CpuList, CpuSplit, cores, split_cpus};
 use crate::output::{self, Output, note};
 use crate::signals::Interrupt;
-use crate::spawn::find_program;
 use crate::verbs::render;
 
 /// Runs a comparison and returns its exit code.
@@ -33,7 +35,13 @@ pub(crate) fn compare(args: &CompareArgs) -> anyhow::Result<u8> {
     // Exact counts mean something by themselves.
     let least = if args.lock_step.is_some() { 1 } else { 2 };
     let chosen = scenario::choose(&args.scenario)?;
-    let specs = arms::parse_all(&wanted_arms(args, &chosen), least)?;
+    let cookbook = Cookbook::open(args.recipes.as_deref())?;
+    for name in cookbook.hidden() {
+        note(&format!(
+            "recipe {name} is the one of --recipes, not the built-in one"
+        ));
+    }
+    let specs = arms::parse_all(&wanted_arms(args, &chosen, &cookbook), least)?;
     check_arms(&chosen, &specs)?;
     let cpus = split_cpus(&cores(&CpuList::allowed()?));
     let plan = plan::plan(args, &chosen, specs.len(), &cpus)?;
@@ -43,9 +51,17 @@ pub(crate) fn compare(args: &CompareArgs) -> anyhow::Result<u8> {
     if let Some(folder) = &args.out {
         make_folder(folder, identity.as_ref())?;
     }
+    let kitchen = Kitchen {
+        cookbook: &cookbook,
+        transport: Transport {
+            tls: plan.scenario.tls.is_some(),
+            http2: plan.scenario.protocol == Protocol::Http2,
+        },
+        identity: identity.as_ref(),
+    };
     let mut prepared = specs
         .iter()
-        .map(|spec| PreparedArm::prepare(spec, identity.as_ref()))
+        .map(|spec| PreparedArm::prepare(spec, kitchen))
         .collect::<anyhow::Result<Vec<_>>>()?;
     let interrupt = Interrupt::install()?;
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
@@ -91,13 +107,13 @@ pub(crate) fn compare(args: &CompareArgs) -> anyhow::Result<u8> {
 }
 
 /// The arms of the command line; where it names a scenario and none, those of the scenario.
-fn wanted_arms(args: &CompareArgs, chosen: &Chosen) -> Vec<String> {
+fn wanted_arms(args: &CompareArgs, chosen: &Chosen, cookbook: &Cookbook) -> Vec<String> {
     if !args.arms.is_empty() || args.scenario.scenario.is_none() {
         return args.arms.clone();
     }
     let is_installed = |arm: &&String| {
         let recipe = arm.split_once(':').map_or(arm.as_str(), |(name, _)| name);
-        recipe::find(recipe).is_ok_and(|found| find_program(found.program.as_ref()).is_some())
+        cookbook.lacks(recipe).is_ok_and(|lacks| lacks.is_none())
     };
     let optional = chosen.optional_arms.iter().filter(is_installed);
     chosen.arms.iter().chain(optional).cloned().collect()
@@ -209,7 +225,7 @@ fn null_server(stage: &Stage<'_>, prepared: &[PreparedArm]) -> anyhow::Result<Op
     if !stage.plan.null_server || Some(shape.body_bytes) != stage.plan.scenario.body_bytes {
         return Ok(None);
     }
-    PreparedArm::null_server(shape.head_bytes, stage.identity).map(Some)
+    PreparedArm::null_server(shape.head_bytes).map(Some)
 }
 
 /// A misspelt gate would allow nothing, silently.

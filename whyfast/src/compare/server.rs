@@ -1,212 +1,28 @@
-//! A server of an arm: prepared once, started for a round, and gone after it whatever happens.
+//! A server of an arm, of one program or several: started for a round, and gone after it whatever
+//! happens.
 
 use std::collections::BTreeSet;
-use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use profiler::Target;
-use recording::{Arm, ArmKind, Setting, hex};
-use sha2::{Digest as _, Sha256};
+use recording::HopProcesses;
 
 use crate::capabilities;
-use crate::compare::arms::{ArmSpec, LiveTarget, ServerSpec};
+use crate::compare::arms::LiveTarget;
 use crate::compare::placeholders::Placeholders;
-use crate::compare::recipe;
+use crate::compare::prepare::{Launch, PreparedArm, PreparedProgram};
 use crate::compare::workspace::Workspace;
-use crate::failure::Failure;
 use crate::guard::{self, Guard};
 use crate::half::describe;
-use crate::identity::Identity;
 use crate::machine::CpuSplit;
 use crate::process_tree::descendants;
 use crate::signals::Interrupt;
-use crate::spawn::{Birth, Program, bear, find_program};
-use crate::verbs::render::blank_arm;
-
-/// An arm that is known to be startable.
-#[derive(Debug)]
-pub(crate) struct PreparedArm {
-    pub(crate) arm: Arm,
-    launch: Launch,
-    /// The package to name when the program fails.
-    package: Option<String>,
-}
-
-#[derive(Debug)]
-enum Launch {
-    /// A program with arguments that have placeholders.
-    Start {
-        program: PathBuf,
-        arguments: Vec<String>,
-    },
-    Live {
-        url: String,
-        target: LiveTarget,
-    },
-}
-
-impl PreparedArm {
-    /// Finds what the arm needs; nothing is started but the program's `--version`.
-    pub(crate) fn prepare(spec: &ArmSpec, identity: Option<&Identity>) -> anyhow::Result<Self> {
-        let mut arm = blank_arm(&spec.name, &spec.spec, ArmKind::Command);
-        let mut package = None;
-        let launch = match &spec.server {
-            ServerSpec::Recipe {
-                recipe,
-                variant,
-                program,
-            } => {
-                let chosen = recipe::choose(recipe, variant.as_deref())?;
-                let program = match program {
-                    Some(path) => find_program(path.as_os_str()),
-                    None => find_program(OsStr::new(&chosen.recipe.program)),
-                };
-                let program = program.ok_or_else(|| missing(spec, &chosen.recipe))?;
-                arm.kind = ArmKind::Recipe;
-                arm.version = version(&program, &chosen.recipe.version, identity);
-                arm.settings = chosen.settings();
-                arm.config = chosen.config();
-                package = Some(chosen.recipe.package);
-                Launch::Start {
-                    program,
-                    arguments: chosen.recipe.command[1..].to_vec(),
-                }
-            }
-            ServerSpec::Testserver { style } => {
-                testserver::Config::parse(style)
-                    .map_err(|error| Failure::usage(format!("arm {:?}: {error}", spec.spec)))?;
-                arm.kind = ArmKind::Testserver;
-                arm.version = Some(format!("whyfast {}", env!("CARGO_PKG_VERSION")));
-                arm.settings = vec![Setting {
-                    key: "style".into(),
-                    value: style.clone(),
-                }];
-                let arguments = [
-                    "testserver",
-                    "--style",
-                    style,
-                    "--workers",
-                    "{workers}",
-                    "--listen",
-                    "127.0.0.1:{port}",
-                    "--file",
-                    "{root}/{file}",
-                ];
-                let program = std::env::current_exe()?;
-                Launch::Start {
-                    program,
-                    arguments: arguments.map(str::to_owned).to_vec(),
-                }
-            }
-            ServerSpec::Command(command) => {
-                let arguments = vec!["-c".to_owned(), command.clone()];
-                Launch::Start {
-                    program: PathBuf::from("/bin/sh"),
-                    arguments,
-                }
-            }
-            ServerSpec::Live { url, target } => {
-                check_live(spec, target)?;
-                arm.kind = ArmKind::Live;
-                Launch::Live {
-                    url: url.clone(),
-                    target: target.clone(),
-                }
-            }
-        };
-        if let Launch::Start { program, arguments } = &launch {
-            arm.command.push(program.display().to_string());
-            arm.command.extend(arguments.iter().cloned());
-            if arm.kind != ArmKind::Command {
-                arm.binary_sha256 = fs::read(program)
-                    .ok()
-                    .map(|bytes| hex(&Sha256::digest(bytes)));
-            }
-        }
-        Ok(Self {
-            arm,
-            launch,
-            package,
-        })
-    }
-}
-
-impl PreparedArm {
-    /// The built-in server with the fewest calls, and response heads of this length.
-    pub(crate) fn null_server(
-        head_bytes: u64,
-        identity: Option<&Identity>,
-    ) -> anyhow::Result<Self> {
-        let style = format!("memory,head-bytes={}", head_bytes.min(MAX_NULL_HEAD));
-        let spec = ArmSpec {
-            name: "null server".to_owned(),
-            spec: format!("testserver:{style}"),
-            server: ServerSpec::Testserver { style },
-        };
-        Self::prepare(&spec, identity)
-    }
-}
-
-/// What the built-in server can fill a head up to.
-const MAX_NULL_HEAD: u64 = 8192;
-
-/// A live target that does not exist is found out before the first round, where it can be seen.
-fn check_live(spec: &ArmSpec, target: &LiveTarget) -> anyhow::Result<()> {
-    match capabilities::looking(|| target.to_target().resolve()) {
-        Err(error) if rustix::process::geteuid().is_root() => Err(Failure::with_code(
-            error.exit_code(),
-            format!("arm {:?}: {error}", spec.spec),
-        )),
-        _ => Ok(()),
-    }
-}
-
-fn missing(spec: &ArmSpec, recipe: &recipe::Recipe) -> anyhow::Error {
-    match &spec.server {
-        ServerSpec::Recipe {
-            program: Some(path),
-            ..
-        } => Failure::usage(format!(
-            "arm {:?}: {} is not a program that can be run",
-            spec.spec,
-            path.display()
-        )),
-        _ => Failure::with_code(
-            recording::exit_code::FAILED,
-            format!(
-                "arm {:?}: no program {} on PATH; install it with `apt-get install {}`, or name \
-                 the file: {}@/path/to/{}",
-                spec.spec, recipe.program, recipe.package, spec.spec, recipe.program
-            ),
-        ),
-    }
-}
-
-/// What the program says its version is: the first line with a digit.
-fn version(program: &Path, arguments: &[String], identity: Option<&Identity>) -> Option<String> {
-    let birth = Birth {
-        identity: identity.cloned(),
-        cpus: None,
-        session: true,
-    };
-    let program = Program::at(program, identity).ok()?;
-    let output = program
-        .command(&birth)
-        .args(arguments)
-        .stdin(Stdio::null())
-        .output()
-        .ok()?;
-    let text = [output.stdout, output.stderr].concat();
-    String::from_utf8_lossy(&text)
-        .lines()
-        .find(|line| line.contains(|c: char| c.is_ascii_digit()))
-        .map(|line| reports::clean(line.trim().trim_start_matches("nginx version: ")))
-}
+use crate::spawn::{Birth, Program, bear};
 
 /// What starting a server needs to know.
 #[derive(Debug)]
@@ -237,82 +53,61 @@ pub(crate) struct Running {
     pub(crate) url: String,
     /// The options of `whyfast profile` that choose it.
     pub(crate) profile_options: Vec<String>,
-    started: Option<Started>,
-    processes: Processes,
+    /// What was started, the client's end first; empty where it was there before.
+    parts: Vec<Part>,
+    /// How a server is found that was there before.
+    live: Option<LiveTarget>,
 }
 
-/// How its processes are found.
+/// A program of a server that was started.
 #[derive(Debug)]
-enum Processes {
-    /// They descend from the one that was started.
-    Started(i32),
-    /// They were there before.
-    Live(LiveTarget),
-}
-
-#[derive(Debug)]
-struct Started {
+struct Part {
+    /// What it is called in messages.
+    name: String,
+    /// Its part in a chain; empty where it is all of the server.
+    hop: String,
+    port: u16,
     child: Child,
     folder: PathBuf,
 }
 
 impl Running {
-    /// Starts the server of an arm and waits until its port answers.
+    /// Starts the server of an arm and waits until its port answers. Of a chain the last program is
+    /// started first, since nobody may ask for what is not there yet.
     pub(crate) fn start(arm: &PreparedArm, ground: &mut Ground<'_>) -> anyhow::Result<Self> {
-        let (program, arguments) = match &arm.launch {
+        let programs = match &arm.launch {
             Launch::Live { url, target } => return Ok(Self::live(&arm.arm.name, url, target)),
-            Launch::Start { program, arguments } => (program, arguments),
+            Launch::Start(programs) => programs,
         };
-        let folder = ground.workspace.round_folder()?;
-        let port = free_port()?;
-        let placeholders = Placeholders::new(
-            port,
-            &folder,
-            ground.workspace,
-            &ground.cpus.server,
-            ground.path,
-        );
-        placeholders.write_config(&arm.arm.config, &folder)?;
-        let arguments: Vec<String> = arguments
-            .iter()
-            .map(|argument| placeholders.fill(argument))
-            .collect();
-        let birth = Birth {
-            identity: ground.workspace.identity.clone(),
-            cpus: Some(ground.cpus.server.clone()),
-            session: true,
-        };
-        let program = Program::at(program, ground.workspace.identity.as_ref())?;
-        let mut command = Command::new(program.path());
-        command
-            .args(arguments)
-            .env_clear()
-            .envs(std::env::vars_os().filter(|(key, _)| KEPT_ENVIRONMENT.iter().any(|k| key == k)))
-            .env("HOME", &folder)
-            .env("TMPDIR", &folder)
-            .env(guard::MARK, ground.guard.mark())
-            .current_dir(&folder)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(File::create(folder.join(STDERR))?);
-        bear(&mut command, &birth);
-        let child = command
-            .spawn()
-            .with_context(|| format!("failed to start {}", arm.arm.name))?;
-        let leader = child.id();
         let mut running = Self {
             name: arm.arm.name.clone(),
-            url: ground.url(port),
-            profile_options: vec!["--pid".into(), leader.to_string()],
-            started: Some(Started { child, folder }),
-            processes: Processes::Started(leader.cast_signed()),
+            url: String::new(),
+            profile_options: Vec::new(),
+            parts: Vec::new(),
+            live: None,
         };
-        ground
-            .guard
-            .add_session(leader)
-            .context("the guard process is gone")?;
-        running.await_port(port, arm.package.as_deref(), ground.interrupt)?;
-        running.check_owner(port)?;
+        for program in programs.iter().rev() {
+            let part = running.start_part(program, ground)?;
+            let leader = part.child.id();
+            running.parts.insert(0, part);
+            ground
+                .guard
+                .add_session(leader)
+                .context("the guard process is gone")?;
+            let part = &mut running.parts[0];
+            part.await_port(program.install.as_deref(), ground.interrupt)?;
+            part.check_owner()?;
+        }
+        running.url = ground.url(running.parts[0].port);
+        for part in &running.parts {
+            let leader = part.child.id().to_string();
+            running.profile_options.extend(["--pid".into(), leader]);
+        }
+        if running.parts.len() > 1 {
+            // What each hop costs is the sum over its processes.
+            let by_process = ["--by", "process"].map(str::to_owned);
+            running.profile_options.extend(by_process);
+        }
         Ok(running)
     }
 
@@ -321,23 +116,133 @@ impl Running {
             name: name.to_owned(),
             url: url.to_owned(),
             profile_options: target.profile_options().to_vec(),
-            started: None,
-            processes: Processes::Live(target.clone()),
+            parts: Vec::new(),
+            live: Some(target.clone()),
         }
     }
 
-    fn await_port(
-        &mut self,
-        port: u16,
-        package: Option<&str>,
-        interrupt: &Interrupt,
-    ) -> anyhow::Result<()> {
+    /// Starts a program before those that were started already.
+    fn start_part(
+        &self,
+        program: &PreparedProgram,
+        ground: &mut Ground<'_>,
+    ) -> anyhow::Result<Part> {
+        let name = match program.hop.as_str() {
+            "" => self.name.clone(),
+            hop => format!("{} ({hop})", self.name),
+        };
+        let folder = ground.workspace.round_folder()?;
+        let port = free_port()?;
+        let mut placeholders = Placeholders::new(
+            port,
+            &folder,
+            ground.workspace,
+            &ground.cpus.server,
+            ground.path,
+        );
+        let behind = self.parts.iter().map(|part| (part.hop.as_str(), part.port));
+        placeholders.add_ports(&behind.collect::<Vec<_>>());
+        placeholders.write_config(&program.config, &folder)?;
+        let arguments = program.arguments.iter();
+        let environment = program.environment.iter();
+        let birth = Birth {
+            identity: ground.workspace.identity.clone(),
+            cpus: Some(ground.cpus.server.clone()),
+            session: true,
+        };
+        let file = Program::at(&program.program, ground.workspace.identity.as_ref())?;
+        let mut command = Command::new(file.path());
+        command
+            .args(arguments.map(|argument| placeholders.fill(argument)))
+            .env_clear()
+            .envs(std::env::vars_os().filter(|(key, _)| KEPT_ENVIRONMENT.iter().any(|k| key == k)))
+            .env("HOME", &folder)
+            .env("TMPDIR", &folder)
+            .envs(environment.map(|(key, value)| (key, placeholders.fill(value))))
+            .env(guard::MARK, ground.guard.mark())
+            .current_dir(&folder)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(File::create(folder.join(STDERR))?);
+        bear(&mut command, &birth);
+        let child = command
+            .spawn()
+            .with_context(|| format!("failed to start {name}"))?;
+        Ok(Part {
+            name,
+            hop: program.hop.clone(),
+            port,
+            child,
+            folder,
+        })
+    }
+
+    /// Its processes now; none where whoever runs this may not look.
+    pub(crate) fn pids(&self) -> Vec<i32> {
+        let parts = self.parts.iter().flat_map(Part::pids);
+        let Some(target) = &self.live else {
+            return parts.collect();
+        };
+        let roots = capabilities::looking(|| target.to_target().resolve()).unwrap_or_default();
+        let pids = roots
+            .into_iter()
+            .flat_map(|pid| descendants(pid.cast_signed()));
+        pids.collect::<BTreeSet<i32>>().into_iter().collect()
+    }
+
+    /// Whether it was started here, and so is reached over loopback.
+    pub(crate) fn is_ours(&self) -> bool {
+        self.live.is_none()
+    }
+
+    /// The processes of each hop now; none where it is no chain.
+    pub(crate) fn hops(&self) -> Vec<HopProcesses> {
+        if self.parts.len() < 2 {
+            return Vec::new();
+        }
+        let parts = self.parts.iter();
+        parts
+            .map(|part| HopProcesses {
+                hop: part.hop.clone(),
+                pids: part.pids().into_iter().map(i32::cast_unsigned).collect(),
+            })
+            .collect()
+    }
+
+    /// How the server ended, with its last words; `None` while it lives or where it is not ours.
+    pub(crate) fn ended(&mut self) -> Option<String> {
+        self.parts.iter_mut().find_map(Part::ended)
+    }
+
+    /// Ends the server and removes its folders.
+    pub(crate) fn stop(mut self, guard: &mut Guard) {
+        let leaders: Vec<u32> = self.parts.iter().map(|part| part.child.id()).collect();
+        self.parts.drain(..).for_each(end);
+        if !leaders.is_empty() {
+            // The halves have ended before the server, so whatever else is our child came from it.
+            guard::kill_strays(&[guard.pid()]);
+        }
+        for leader in leaders {
+            drop(guard.session_ended(leader));
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.parts.drain(..).for_each(end);
+    }
+}
+
+impl Part {
+    fn await_port(&mut self, install: Option<&str>, interrupt: &Interrupt) -> anyhow::Result<()> {
+        let port = self.port;
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let deadline = Instant::now() + READY_PATIENCE;
         while TcpStream::connect_timeout(&address, READY_PATIENCE).is_err() {
             if let Some(why) = self.ended() {
-                let hint = package.map_or_else(String::new, |package| {
-                    format!(" (from package {package}, if it is the usual build)")
+                let hint = install.map_or_else(String::new, |install| {
+                    format!(" (if it is not the usual build: {install})")
                 });
                 // A daemon's first process ends well while the server lives on elsewhere.
                 let daemon = if why.contains("status 0") {
@@ -362,7 +267,8 @@ impl Running {
 
     /// The port has to be held by the processes that will be measured. (Who holds it cannot always
     /// be seen; a profile that counts nothing is refused later.)
-    fn check_owner(&self, port: u16) -> anyhow::Result<()> {
+    fn check_owner(&self) -> anyhow::Result<()> {
+        let port = self.port;
         let Ok(owners) = Target::Port(port).resolve() else {
             return Ok(());
         };
@@ -380,44 +286,22 @@ impl Running {
         Ok(())
     }
 
-    /// Whether it was started here, and so is reached over loopback.
-    pub(crate) fn is_ours(&self) -> bool {
-        self.started.is_some()
+    fn pids(&self) -> Vec<i32> {
+        descendants(self.child.id().cast_signed())
     }
 
-    /// Its processes now; none where whoever runs this may not look.
-    pub(crate) fn pids(&self) -> Vec<i32> {
-        let roots = match &self.processes {
-            Processes::Started(leader) => return descendants(*leader),
-            Processes::Live(target) => {
-                capabilities::looking(|| target.to_target().resolve()).unwrap_or_default()
-            }
-        };
-        let pids = roots
-            .into_iter()
-            .flat_map(|pid| descendants(pid.cast_signed()));
-        pids.collect::<BTreeSet<i32>>().into_iter().collect()
-    }
-
-    /// How the server ended, with its last words; `None` while it lives or where it is not ours.
-    pub(crate) fn ended(&mut self) -> Option<String> {
-        let status: ExitStatus = self.started.as_mut()?.child.try_wait().ok()??;
-        Some(format!(
-            "{} {}{}",
-            self.name,
-            describe(status),
-            self.last_words()
-        ))
+    /// How it ended, with its last words; `None` while it lives.
+    fn ended(&mut self) -> Option<String> {
+        let status: ExitStatus = self.child.try_wait().ok()??;
+        let words = self.last_words();
+        Some(format!("{} {}{words}", self.name, describe(status)))
     }
 
     /// The end of what it wrote to stderr and its error log.
     fn last_words(&self) -> String {
-        let Some(started) = &self.started else {
-            return String::new();
-        };
         let mut words = String::new();
         for file in [STDERR, "error.log"] {
-            let bytes = fs::read(started.folder.join(file)).unwrap_or_default();
+            let bytes = fs::read(self.folder.join(file)).unwrap_or_default();
             let text = String::from_utf8_lossy(&bytes);
             let lines: Vec<&str> = text
                 .lines()
@@ -430,29 +314,10 @@ impl Running {
         }
         words
     }
-
-    /// Ends the server and removes its folder.
-    pub(crate) fn stop(mut self, guard: &mut Guard) {
-        if let Some(started) = self.started.take() {
-            let leader = started.child.id();
-            end(started);
-            // The halves have ended before the server, so whatever else is our child came from it.
-            guard::kill_strays(&[guard.pid()]);
-            drop(guard.session_ended(leader));
-        }
-    }
 }
 
-impl Drop for Running {
-    fn drop(&mut self) {
-        if let Some(started) = self.started.take() {
-            end(started);
-        }
-    }
-}
-
-/// Asks the server to end, then ends its whole session.
-fn end(mut started: Started) {
+/// Asks a program to end, then ends its whole session.
+fn end(mut started: Part) {
     use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpgid};
     let leader = started.child.id().cast_signed();
     let pid = Pid::from_raw(leader).expect("a child has a process id");

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use procfs::process::{MMPermissions, MMapPath, Process};
-use recording::{Arm, Fact, FactWeight, ServerFingerprint, hex};
+use recording::{Arm, Fact, FactWeight, Hop, ServerFingerprint, hex};
 use sha2::{Digest as _, Sha256};
 
 use super::{build_id, fact, read, unreadable};
@@ -32,11 +32,37 @@ pub(crate) fn server(arm: &Arm, pids: &[i32]) -> ServerFingerprint {
         let sha256 = hex(&Sha256::digest(file.text.as_bytes()));
         Fact::known(format!("config.{}.sha256", file.name), Hard, sha256)
     }));
+    facts.extend(
+        arm.build
+            .iter()
+            .map(|part| Fact::known(format!("build.{}", part.key), Soft, &part.value)),
+    );
+    facts.extend(arm.hops.iter().flat_map(hop));
     facts.extend(processes(pids));
     ServerFingerprint {
         arm: arm.name.clone(),
         facts,
     }
+}
+
+/// The facts of one program of a chain.
+fn hop(hop: &Hop) -> Vec<Fact> {
+    let key = |what: &str| format!("hop.{}.{what}", hop.name);
+    let mut facts = vec![match &hop.version {
+        Some(version) => Fact::known(key("version"), Hard, version),
+        None => Fact::unknown(key("version"), Hard, "it does not say"),
+    }];
+    let sha256 = hop.binary_sha256.iter();
+    facts.extend(sha256.map(|sha256| Fact::known(key("sha256"), Hard, sha256)));
+    facts.extend(hop.config.iter().map(|file| {
+        let sha256 = hex(&Sha256::digest(file.text.as_bytes()));
+        Fact::known(key(&format!("config.{}.sha256", file.name)), Hard, sha256)
+    }));
+    let build = hop.build.iter();
+    facts.extend(
+        build.map(|part| Fact::known(key(&format!("build.{}", part.key)), Soft, &part.value)),
+    );
+    facts
 }
 
 /// The facts of running processes. Limits are those of the youngest, which serves where there is one

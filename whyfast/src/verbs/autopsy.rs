@@ -10,7 +10,7 @@ use reports::autopsy::{Source, examine};
 use reports::{html, markdown, text};
 
 use crate::args::{AutopsyArgs, Format};
-use crate::compare::recipe;
+use crate::compare::cookbook::Cookbook;
 use crate::output::{self, Output};
 
 /// Examines the files together.
@@ -25,7 +25,8 @@ pub(crate) fn autopsy(args: &AutopsyArgs) -> anyhow::Result<u8> {
         .iter()
         .map(|(name, text)| Source { name, text })
         .collect();
-    let recipes: Vec<&str> = recipe::names();
+    let cookbook = Cookbook::built_in();
+    let recipes = cookbook.names();
     let Some(autopsy) = examine(&sources, &recipes) else {
         anyhow::bail!(
             "found no output of h2load, wrk, wrk2, httperf, ab, hey, oha, strace -c or perf trace -s; \

@@ -141,6 +141,7 @@ pub(crate) fn add_profile(recording: &mut Recording, target: &str, profile: Prof
         user_ns: None,
         system_ns: None,
         processes: u32::try_from(profile.processes.len()).unwrap_or(u32::MAX),
+        by_process: Vec::new(),
         threads: Vec::new(),
     });
     round.profile = Some(profile);
@@ -160,6 +161,7 @@ pub(crate) fn blank_arm(name: &str, spec: &str, kind: ArmKind) -> Arm {
         spec: spec.to_owned(),
         version: None,
         settings: Vec::new(),
+        build: Vec::new(),
         config: Vec::new(),
         command: Vec::new(),
         binary_sha256: None,

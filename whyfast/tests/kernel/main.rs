@@ -13,6 +13,7 @@ mod loss;
 mod ports;
 mod privileges;
 mod proc;
+mod recipes;
 mod series;
 mod servers;
 mod strace;

@@ -131,6 +131,26 @@ fn live_h2o_equals_strace() {
     );
 }
 
+/// The same for lighttpd, which is one process.
+#[test]
+fn live_lighttpd_equals_strace() {
+    if missing("live_lighttpd_equals_strace", &["lighttpd", "strace"]) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (root, port) = site(folder.path());
+    let config = format!(
+        "server.bind = \"127.0.0.1\"\nserver.port = {port}\nserver.document-root = \"{}\"\n\
+         server.errorlog = \"{}/error.log\"\nserver.max-keep-alive-requests = 1000000\n\
+         index-file.names = ( \"index.html\" )\n",
+        root.display(),
+        folder.path().display()
+    );
+    let server = start("lighttpd", &["-D", "-f"], folder.path(), &config, port);
+    let table = folder.path().join("table");
+    check_equal(server.0.id(), port, "read", &table, EDGES);
+}
+
 /// Requests of a window.
 const REQUESTS: u64 = 2000;
 
@@ -245,18 +265,24 @@ fn start_h2o(folder: &Path) -> (Mortal, u16) {
          hosts:\n  default:\n    paths:\n      /:\n        file.dir: {}\n",
         root.display()
     );
-    let path = folder.join("h2o.conf");
+    let h2o = start("h2o", &["-c"], folder, &config, port);
+    (h2o, port)
+}
+
+/// A server whose last argument is its configuration file.
+fn start(program: &str, arguments: &[&str], folder: &Path, config: &str, port: u16) -> Mortal {
+    let path = folder.join("server.conf");
     fs::write(&path, config).unwrap();
-    let h2o = Command::new(crate::find("h2o").unwrap())
-        .arg("-c")
+    let server = Command::new(crate::find(program).unwrap())
+        .args(arguments)
         .arg(&path)
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    let h2o = Mortal(h2o);
+    let server = Mortal(server);
     until("listening", || listens(port));
-    (h2o, port)
+    server
 }
 
 /// Whether somebody listens on the port; asked without a connection, which both would see the end

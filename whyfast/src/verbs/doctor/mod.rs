@@ -9,7 +9,7 @@ use recording::{Host, exit_code};
 use serde::Serialize;
 
 use crate::args::{DoctorArgs, Format};
-use crate::compare::recipe;
+use crate::compare::cookbook::Cookbook;
 use crate::machine::{self, CpuList, cores, split_cpus};
 use crate::output::Output;
 use crate::spawn::find_program;
@@ -57,11 +57,9 @@ pub(crate) fn doctor(args: &DoctorArgs) -> anyhow::Result<u8> {
     let output = Output::open(args.output.output.as_deref())?;
     let mut checks = kernel::checks();
     checks.extend([cpus(), clocksource(), governor(), descriptors(), ports()]);
-    checks.extend(
-        recipe::names()
-            .into_iter()
-            .filter_map(|name| server(name).ok()),
-    );
+    let cookbook = Cookbook::built_in();
+    let names = cookbook.names().into_iter();
+    checks.extend(names.filter_map(|name| server(&cookbook, name).ok()));
     let examination = Examination {
         host: machine::host(),
         checks,
@@ -246,16 +244,18 @@ fn ports() -> Check {
     }
 }
 
-fn server(name: &str) -> anyhow::Result<Check> {
-    let recipe = recipe::find(name)?;
+fn server(cookbook: &Cookbook, name: &str) -> anyhow::Result<Check> {
     let what = format!("recipe {name}");
-    Ok(match find_program(recipe.program.as_ref()) {
-        Some(path) => check(&what, Outcome::Ok, path.display().to_string(), None),
-        None => check(
-            &what,
-            Outcome::Warn,
-            "not installed",
-            Some(&format!("apt-get install {}", recipe.package)),
-        ),
+    Ok(match cookbook.lacks(name)? {
+        None => {
+            let programs = cookbook.programs(name)?;
+            let paths: Vec<String> = programs
+                .iter()
+                .filter_map(|recipe| find_program(recipe.program.as_ref()))
+                .map(|path| path.display().to_string())
+                .collect();
+            check(&what, Outcome::Ok, paths.join(", "), None)
+        }
+        Some(lacks) => check(&what, Outcome::Warn, "not usable yet", Some(&lacks)),
     })
 }
