@@ -8,7 +8,6 @@ use std::process::{Child, Command, Stdio};
 
 use recording::{Abi, CallObject, ProfileSlice, SeriesLine, SeriesTotal};
 
-use crate::proc::status_line;
 use crate::whyfast::{Mortal, run, until, whyfast};
 
 /// Slices of a command add up to the total in every figure, and the total is what `dd` was told to do.
@@ -125,44 +124,6 @@ fn full_disk() {
         said.contains("failed to write the slices: No space left on device"),
         "{said}"
     );
-}
-
-/// Thousands of slices take the memory of the first ones.
-#[test]
-fn memory_does_not_grow() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("series.jsonl");
-    let busy = busy();
-    let child = whyfast()
-        .args([
-            "profile",
-            "--pid",
-            &busy.0.id().to_string(),
-            "--duration",
-            "0",
-        ])
-        .args(["--interval", "1ms", "--format", "jsonl", "-o"])
-        .arg(&file)
-        .spawn();
-    let mut child = Mortal(child.unwrap());
-    let slices = || fs::read_to_string(&file).map_or(0, |text| text.lines().count());
-    let memory_kib = || -> u64 {
-        let line = status_line(child.0.id(), "RssAnon:").unwrap();
-        line.trim_end_matches(" kB").trim().parse().unwrap()
-    };
-    until("the first slices", || slices() > 300);
-    let before_kib = memory_kib();
-    until("thousands of slices", || slices() > 3_000);
-    let after_kib = memory_kib();
-    // Kept, 2,700 slices would take more than a MiB.
-    assert!(
-        after_kib < before_kib + 512,
-        "{before_kib} KiB, then {after_kib} KiB"
-    );
-    interrupt(&child.0);
-    assert_eq!(child.0.wait().unwrap().code(), Some(0));
-    let (slices, total) = parse(&fs::read_to_string(&file).unwrap());
-    adds_up(&slices, &total);
 }
 
 /// A name whose process ends and comes back is measured on, and the gap is told with its times.
