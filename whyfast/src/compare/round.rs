@@ -10,6 +10,7 @@ use recording::{
 };
 
 use crate::compare::access::Access;
+use crate::compare::parity;
 use crate::compare::plan::{LOCK_STEP_WARMUP, Plan};
 use crate::compare::schedule::{Server, Step};
 use crate::compare::server::{Ground, PreparedArm, Running};
@@ -84,6 +85,11 @@ fn run_once(
             return Ok(round);
         }
     };
+    if let Err(error) = parity::prime(stage, &arm.arm, &server) {
+        round.failed = Some(server.ended().unwrap_or_else(|| format!("{error:#}")));
+        server.stop(stage.ground.guard);
+        return Ok(round);
+    }
     // Before the profiler comes, so that what is found is not ours.
     let look = tracers::look(stage.access, &stage.ground.cpus.client, &server.pids());
     stage.tracers.merge(look);
