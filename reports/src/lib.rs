@@ -48,3 +48,4 @@ pub use clean::clean;
 pub use disturbance::leave_out_disturbed;
 pub use layout::{Footer, Style};
 pub use outcome::{Limits, exit_code};
+pub use view::published::is_published_metric;

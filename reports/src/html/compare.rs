@@ -1,6 +1,6 @@
 //! The page of a comparison, in the order in which it is read.
 
-use maud::html;
+use maud::{Markup, html};
 use recording::Recording;
 
 use super::page::{Page, Section};
@@ -10,7 +10,7 @@ use super::{
 };
 use crate::join::join;
 use crate::layout::Footer;
-use crate::view::{self, compare as view_of, environment};
+use crate::view::{self, compare as view_of, environment, published};
 
 /// Renders an analysed comparison as one page that needs nothing else.
 pub fn compare(recording: &Recording, end: &Footer) -> String {
@@ -60,6 +60,10 @@ pub fn compare(recording: &Recording, end: &Footer) -> String {
         let at = calls.unwrap_or(sections.len());
         sections.insert(at, section("functions", "Functions", body));
     }
+    if let Some(then) = published::as_published(recording, &figures) {
+        // After why, which it refers to.
+        sections.insert(3, section("published", "As published", as_published(&then)));
+    }
     Page {
         title: view_of::title(recording),
         verb: "compare",
@@ -77,6 +81,17 @@ pub fn compare(recording: &Recording, end: &Footer) -> String {
         footer: end,
     }
     .render()
+}
+
+/// The publication that the scenario repeats.
+fn as_published(then: &published::AsPublished) -> Markup {
+    html! {
+        p { (then.heading) }
+        (element::lines(&then.notes))
+        (element::table("Figures then and now", &then.figures))
+        (element::table("What changed since", &then.changes))
+        (element::lines(&then.origin))
+    }
 }
 
 /// Where chains are told: before the calls, which add up what all hops do.

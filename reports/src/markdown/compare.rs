@@ -8,7 +8,7 @@ use crate::clean::clean_to;
 use crate::join::join;
 use crate::layout::Footer;
 use crate::view::syscalls::{Extent, call_table};
-use crate::view::{self, compare as view_of, environment, judgement, why};
+use crate::view::{self, compare as view_of, environment, judgement, published, why};
 
 /// Renders an analysed comparison.
 pub fn compare(recording: &Recording, end: &Footer) -> String {
@@ -43,6 +43,12 @@ pub fn compare(recording: &Recording, end: &Footer) -> String {
     document.list(Priority::Caveats, &why::predictions(recording));
     if !recording.findings.is_empty() && !judgement::hidden_by_loss(recording) {
         document.table(Priority::Caveats, &why::finding_table(recording));
+    }
+    if let Some(then) = published::as_published(recording, &figures) {
+        document.headed_table(Priority::Caveats, &then.heading, &then.figures);
+        document.list(Priority::Caveats, &then.notes);
+        document.table(Priority::Tables, &then.changes);
+        document.list(Priority::Tables, &then.origin);
     }
 
     let hidden = judgement::hidden_by_loss(recording);

@@ -6,7 +6,7 @@ use super::{footer, heading, lines, table};
 use crate::join::{ArmFigures, join};
 use crate::layout::{Footer, Style};
 use crate::view::syscalls::{Extent, call_table};
-use crate::view::{self, Line, compare as view_of, environment, judgement, why};
+use crate::view::{self, Line, compare as view_of, environment, judgement, published, why};
 
 /// Renders an analysed comparison in at most 45 lines, where what has to be said leaves room for that:
 /// rows that matter least go first, and Markdown has them all.
@@ -61,6 +61,8 @@ fn page(recording: &Recording, figures: &[ArmFigures], style: Style, size: &Size
     text.push_str(&lines(style, &why::predictions(recording)));
     text.push_str(&lines(style, &why::findings(recording, size.findings)));
     text.push_str(&by_hop(recording, style));
+    let then = published::summary(recording, figures, style.width);
+    text.push_str(&lines(style, &then));
     text.push_str(&calls(recording, figures, style, size));
     text.push_str(&lines(style, &bottom(recording, figures, size)));
     text

@@ -18,6 +18,7 @@ pub(crate) mod load;
 mod measures;
 mod processes;
 pub(crate) mod profile;
+pub(crate) mod published;
 pub(crate) mod syscalls;
 pub(crate) mod threads;
 mod transport;

@@ -21,6 +21,7 @@ mod html;
 mod join;
 mod laws;
 mod markdown;
+mod published;
 mod real;
 mod report_parts;
 mod run_gates;

@@ -1,5 +1,7 @@
 //! Scenarios: which load a comparison runs, as a TOML file says and the command line changes.
 
+mod published;
+
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
@@ -181,7 +183,7 @@ pub(crate) fn choose(args: &ScenarioArgs) -> anyhow::Result<Chosen> {
     let usage = |what: String| Failure::usage(format!("scenario {name}: {what}"));
     let published = match &file.published {
         None => None,
-        Some(figures) => published(spec, figures)?,
+        Some(figures) => published::read(spec, figures)?,
     };
     let (full, as_published) = (file.full.clone(), file.as_published.clone());
     let mut chosen = file.base(&name).map_err(&usage)?;
@@ -373,25 +375,6 @@ impl TlsTable {
     }
 }
 
-/// The figures of a publication: of a built-in scenario by name, as far as there are any; of a file of
-/// the user's own in a file beside it.
-fn published(scenario: &str, figures: &str) -> anyhow::Result<Option<Published>> {
-    if names().contains(&scenario) {
-        let text = PUBLISHED.iter().find(|(known, _)| *known == figures);
-        return text
-            .map(|(_, text)| toml::from_str(text))
-            .transpose()
-            .with_context(|| format!("built-in figures {figures}"));
-    }
-    let path = Path::new(scenario).with_file_name(figures);
-    let shown = path.display();
-    let text = fs::read_to_string(&path)
-        .with_context(|| format!("scenario {scenario}: failed to read {shown}"))?;
-    let figures = toml::from_str(&text)
-        .map_err(|error| Failure::usage(format!("published figures {shown}: {error}")))?;
-    Ok(Some(figures))
-}
-
 /// `Name: value` lines.
 fn headers(lines: &[String]) -> Result<Vec<(String, String)>, String> {
     let split = |line: &String| header(line).map_err(|error| error.to_string());
@@ -439,9 +422,6 @@ const BUILT_IN: &[(&str, &str)] = &[
         include_str!("../../scenarios/tls-terminator-keepalive.toml"),
     ),
 ];
-
-/// The figures of publications by name.
-const PUBLISHED: &[(&str, &str)] = &[];
 
 #[cfg(test)]
 pub(crate) mod tests;
