@@ -19,6 +19,7 @@ mod ebpf;
 mod fuzz;
 mod packages;
 mod selftest;
+mod suite;
 mod test;
 mod tidy;
 mod tree;
@@ -49,6 +50,8 @@ enum Command {
     Fuzz(fuzz::Args),
     /// Checks the attribution against known costs, and fails with 3 where it is not right.
     Selftest(selftest::Args),
+    /// Repeats the published benchmarks with real servers; fails with 3 where something is not right.
+    Suite(suite::Args),
     /// Runs the tests, tier by tier, and counts what ran.
     Test(test::Args),
     /// Checks the rules of this repository that a program can check.
@@ -73,6 +76,7 @@ fn run(args: &Args) -> Result<ExitCode> {
         Command::Ebpf(args) => ebpf::run(args),
         Command::Fuzz(args) => fuzz::run(args),
         Command::Selftest(args) => selftest::run(args),
+        Command::Suite(args) => suite::run(args),
         Command::Test(args) => test::run(args),
         Command::Tidy => tidy::run(),
         Command::Workload(args) => workload::run(args),

@@ -8,13 +8,13 @@ use crate::command;
 
 /// A package, and why it is wanted.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Package {
-    pub(crate) name: &'static str,
-    pub(crate) purpose: &'static str,
+pub(crate) struct Package<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) purpose: &'a str,
 }
 
 /// What tests and benchmarks use where it is there.
-pub(crate) const FOR_TESTS: &[Package] = &[
+pub(crate) const FOR_TESTS: &[Package<'static>] = &[
     package(
         "bpftool",
         "lists the programs in the kernel, to see that none is left",
@@ -58,14 +58,14 @@ pub(crate) const FOR_TESTS: &[Package] = &[
 ];
 
 /// What booting other kernels takes.
-pub(crate) const FOR_VM: &[Package] = &[
+pub(crate) const FOR_VM: &[Package<'static>] = &[
     package("bpftool", "runs in the virtual machine"),
     package("qemu-system-x86", "the virtual machine"),
     package("strace", "runs in the virtual machine"),
 ];
 
 /// What building the object of the kernel programs takes.
-pub(crate) const FOR_EBPF: &[Package] = &[
+pub(crate) const FOR_EBPF: &[Package<'static>] = &[
     package(
         "build-essential",
         "a C++ compiler and linker for bpf-linker",
@@ -82,20 +82,20 @@ pub(crate) const FOR_EBPF: &[Package] = &[
     package("zlib1g-dev", "part of LLVM's link line"),
 ];
 
-const fn package(name: &'static str, purpose: &'static str) -> Package {
+const fn package(name: &'static str, purpose: &'static str) -> Package<'static> {
     Package { name, purpose }
 }
 
 /// Installs what is missing, without starting any service. A package that the distribution does not
 /// have is named and left out: what needs it says so itself.
-pub(crate) fn install(packages: &[Package]) -> Result<()> {
+pub(crate) fn install(packages: &[Package<'_>]) -> Result<()> {
     let names: Vec<&str> = packages.iter().map(|package| package.name).collect();
     ensure!(
         command::find("apt-get", &[]).is_some(),
         "packages are installed with apt-get, which is not here; install by hand: {}",
         names.join(" ")
     );
-    let mut missing: Vec<&Package> = packages
+    let mut missing: Vec<&Package<'_>> = packages
         .iter()
         .filter(|package| !is_installed(package))
         .collect();
@@ -128,18 +128,18 @@ pub(crate) fn update() -> Result<()> {
 }
 
 /// The command line that installs packages by hand.
-pub(crate) fn install_line(packages: &[Package]) -> String {
+pub(crate) fn install_line(packages: &[Package<'_>]) -> String {
     let names: Vec<&str> = packages.iter().map(|package| package.name).collect();
     format!("apt-get install {}", names.join(" "))
 }
 
-fn is_installed(package: &Package) -> bool {
+fn is_installed(package: &Package<'_>) -> bool {
     let mut query = Command::new("dpkg-query");
     query.args(["--show", "--showformat=${db:Status-Status}", package.name]);
     command::output(&mut query).is_ok_and(|status| status == b"installed")
 }
 
-fn is_known(package: &Package) -> bool {
+fn is_known(package: &Package<'_>) -> bool {
     command::output(Command::new("apt-cache").args(["show", package.name])).is_ok()
 }
 

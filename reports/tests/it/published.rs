@@ -224,9 +224,17 @@ fn hostile_words_are_cleaned() {
     published.figures[0].server = hostile.to_owned();
     published.figures[2].metric = hostile.to_owned();
     published.changes[0].what = hostile.to_owned();
-    for report in all_formats(&repeated(published, |_| {})) {
-        assert!(!report.contains('\u{1b}') && !report.contains("<script>alert"));
-    }
+    let [text, markdown, html] = all_formats(&repeated(published, |_| {}));
+    assert!(
+        ![&text, &markdown, &html]
+            .iter()
+            .any(|report| report.contains('\u{1b}'))
+    );
+    assert!(
+        ![markdown, html]
+            .iter()
+            .any(|report| report.contains("<script>alert"))
+    );
 }
 
 /// Names of the data are known, others are not.
