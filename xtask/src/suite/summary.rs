@@ -46,6 +46,14 @@ impl Row {
         }
     }
 
+    /// A scenario that ended in an error.
+    pub(super) fn broken(scenario: &str, error: &anyhow::Error) -> Self {
+        Self {
+            faults: vec![format!("{error:#}")],
+            ..Self::new(scenario)
+        }
+    }
+
     pub(super) fn took(self, took: Duration) -> Self {
         Self { took, ..self }
     }
