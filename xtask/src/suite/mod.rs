@@ -126,8 +126,14 @@ impl Bench<'_> {
             let agreements: Result<Vec<Agreement>> = arms
                 .iter()
                 .map(|arm| {
-                    eprintln!("counting {arm} under strace");
-                    strace::count(&self.command(), scenario, arm, &needs.programs(arm)?)
+                    let began = Instant::now();
+                    let programs = needs.programs(arm)?;
+                    let counted = strace::count(&self.command(), scenario, arm, &programs);
+                    eprintln!(
+                        "counted {arm} under strace in {:.0} s",
+                        began.elapsed().as_secs_f64()
+                    );
+                    counted
                 })
                 .collect();
             row.counted(agreements?);

@@ -219,10 +219,10 @@ fn read_table(text: &str) -> Counts {
 }
 
 /// Requests of the two runs.
-const SHORT: u64 = 50;
-const LONG: u64 = 550;
+const SHORT: u64 = 20;
+const LONG: u64 = 220;
 /// Calls that are fewer belong to timers and the like, not to requests.
-const RARE: i64 = 50;
+const RARE: i64 = 20;
 /// The two may differ by a twentieth: what a runtime does besides requests differs from run to run.
 const TOLERANCE: i64 = 20;
 /// Or by so many calls, of timers between the edges of the windows.
