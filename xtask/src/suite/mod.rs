@@ -29,6 +29,10 @@ use summary::{Row, Table};
 /// Repeats published benchmarks with real servers; fails where a gate refuses for no known reason, or
 /// counts do not agree with strace.
 #[derive(Debug, clap::Args)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a flag of the command line"
+)]
 pub(crate) struct Args {
     /// The scenarios, by name; all of them by default.
     #[arg(value_name = "NAME|all")]

@@ -165,7 +165,7 @@ impl Needs {
         for lack in all {
             match lack {
                 Lack::Program { packages, .. } => {
-                    wanted.extend(packages.iter().map(String::as_str))
+                    wanted.extend(packages.iter().map(String::as_str));
                 }
                 Lack::Module(module) => modules.push(module.as_str()),
             }

@@ -104,9 +104,9 @@ mod tests {
     /// What is allowed says why by itself; what refuses has to be known, of the scenario, or in a check.
     #[test]
     fn refusals_need_a_reason() {
-        let allowed = gate("G2", GateStatus::Allowed);
+        let as_published = gate("G2", GateStatus::Allowed);
         assert!(
-            why("static-1b", &allowed, false)
+            why("static-1b", &as_published, false)
                 .unwrap()
                 .contains("what it did")
         );

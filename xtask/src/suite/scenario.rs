@@ -44,7 +44,7 @@ impl Scenario {
         let mut options = vec!["--pairs", if check { "1" } else { "3" }];
         // Those by a number of requests are short by themselves.
         if self.file.requests.is_none() {
-            let duration = if check { "500ms" } else { "2s" };
+            let duration = if check { "1s" } else { "2s" };
             options.extend(["--duration", duration, "--warmup", "300ms"]);
         }
         options

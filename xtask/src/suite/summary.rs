@@ -75,7 +75,7 @@ impl Row {
         for gate in &recording.gates {
             self.judged(gate, check);
         }
-        for round in recording.rounds.iter() {
+        for round in &recording.rounds {
             if let Some(why) = &round.failed {
                 self.faults
                     .push(format!("a round of {} failed: {why}", round.arm));
@@ -212,7 +212,7 @@ mod tests {
     }
 
     fn row(recording: &Recording, code: u8) -> Row {
-        let mut row = Row::new("static-1b");
+        let mut row = Row::new("h2-tls13-page");
         row.compared(recording, code, false);
         row
     }
