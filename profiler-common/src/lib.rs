@@ -22,6 +22,7 @@ mod group;
 mod kind;
 mod rows;
 mod sched;
+mod stack;
 mod start;
 mod uring;
 
@@ -54,6 +55,11 @@ pub use sched::{
     RUN_QUEUE_BUCKETS, RUNNABLE, RUNNING, SegmentSlot, SplitRow, label_of, label_of_sleep,
     one_thread, pack_segment, segment_ns, segment_start_ns, segment_state,
 };
+pub use stack::{
+    COMM_WORDS, LOST_SLEEP, NO_PLACE, STACK_CONTEXTS, STACK_DEPTH, STACK_ENTRIES, STACK_PROBES,
+    STACK_WORDS, SleepSlot, StackEntry, StackHash, StackHead, StackScratch, TAKEN_WORDS,
+    pack_place, place_parts,
+};
 pub use start::{StartSlot, elapsed_ns, pack_start, start_row};
 pub use uring::{
     URING_BUCKETS, URING_PROBES, URING_REPEATS, URING_ROWS, URING_SLOTS, URING_UNKNOWN_ROW,
@@ -62,7 +68,7 @@ pub use uring::{
 };
 
 /// Version of everything in this crate; an object built from another one is refused.
-pub const ABI_VERSION: u32 = 4;
+pub const ABI_VERSION: u32 = 5;
 
 /// What precedes [`ABI_VERSION`] in the object file, so that it can be found without loading it.
 pub const ABI_MAGIC: [u8; 12] = *b"whyfast-abi:";
@@ -103,6 +109,16 @@ pub mod map {
     pub const SEGMENTS: &str = "SEGMENTS";
     /// Per CPU and row: [`SplitRow`](crate::SplitRow).
     pub const SPLITS: &str = "SPLITS";
+    /// By tid: [`SleepSlot`](crate::SleepSlot).
+    pub const SLEEPS: &str = "SLEEPS";
+    /// Table: [`StackEntry`](crate::StackEntry).
+    pub const STACKS: &str = "STACKS";
+    /// One entry: [`StackHead`](crate::StackHead).
+    pub const STACK_HEAD: &str = "STACK_HEAD";
+    /// Per CPU and context: [`StackScratch`](crate::StackScratch).
+    pub const STACK_SCRATCH: &str = "STACK_SCRATCH";
+    /// Addresses of the stacks.
+    pub const STACK_WORDS: &str = "STACK_WORDS";
     /// By tid: [`StartSlot`](crate::StartSlot).
     pub const STARTS: &str = "STARTS";
     /// By tgid: [`TargetEntry`](crate::TargetEntry).
@@ -135,6 +151,8 @@ pub mod global {
     pub const LOOK_UP: &str = "LOOK_UP";
     /// `u8`: whether only the calls of a set are counted.
     pub const FILTERED: &str = "FILTERED";
+    /// `u8`: whether stacks are kept.
+    pub const KEEP_STACKS: &str = "KEEP_STACKS";
     /// `u32`: entries of the list of unknown numbers that may be used.
     pub const UNKNOWN_LIMIT: &str = "UNKNOWN_LIMIT";
     /// `u32`: offset of `tgid` in `struct task_struct`.
@@ -246,6 +264,8 @@ pub mod program {
     pub const SOFTIRQ_ENTRY: &str = "softirq_entry";
     /// Detail `sched`, on `softirq_exit`.
     pub const SOFTIRQ_EXIT: &str = "softirq_exit";
+    /// Detail `stacks`, on a clock of each CPU.
+    pub const STACK_SAMPLE: &str = "stack_sample";
     /// Detail `floor`, on `sys_enter`: empty.
     pub const FLOOR_ENTER: &str = "floor_enter";
     /// Detail `floor`, on `sys_exit`: empty.

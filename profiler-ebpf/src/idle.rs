@@ -9,7 +9,7 @@ use profiler_common::{
 };
 
 use crate::{
-    kernel::{bump, exchange, fetch_add, load, slot, store},
+    kernel::{advance, bump, exchange, load, slot, store},
     maps::LABEL_CLOCK,
 };
 
@@ -59,7 +59,7 @@ pub(crate) fn relabel(from: u64, to: u64, now_ns: u64) {
     let change = to.wrapping_sub(from);
     lock(clock);
     // Atomic nevertheless: without the lock a label may be wrong for a moment, never for good.
-    let threads = fetch_add(&clock.threads, change);
+    let threads = advance(&clock.threads, change);
     let before = label_of(threads);
     if before != label_of(threads.wrapping_add(change)) {
         let since_ns = load(&clock.changed_ns);

@@ -4,6 +4,8 @@
 //! Kernel structures are read with ordinary loads. The verifier knows the types of these pointers
 //! and of the offsets, and makes a load that faults yield zero.
 
+mod walk;
+
 use core::{
     intrinsics::{AtomicOrdering, atomic_and, atomic_cxchg, atomic_or, atomic_xadd, atomic_xchg},
     sync::atomic::AtomicU64,
@@ -25,6 +27,8 @@ use crate::maps::{
     TASK_EXEC_START, TASK_FILES, TASK_ON_CPU, TASK_PID, TASK_SIGNAL, TASK_STATE, TASK_STATUS,
     TASK_TGID,
 };
+
+pub(crate) use walk::{Side, comm, stack_depth};
 
 /// A `struct task_struct`.
 #[derive(Clone, Copy)]
@@ -346,11 +350,19 @@ pub(crate) fn store(word: &AtomicU64, value: u64) {
     unsafe { word.as_ptr().write_volatile(value) };
 }
 
-/// Adds to a counter that all CPUs share; what it was before.
+/// Adds to a counter that all CPUs share.
 #[inline(always)]
-pub(crate) fn fetch_add(counter: &AtomicU64, by: u64) -> u64 {
+pub(crate) fn fetch_add(counter: &AtomicU64, by: u64) {
     // SAFETY: the pointer comes from a reference to an atomic.
-    unsafe { atomic_xadd::<u64, u64, { AtomicOrdering::Relaxed }>(counter.as_ptr(), by) }
+    unsafe { atomic_xadd::<u64, u64, { AtomicOrdering::Relaxed }>(counter.as_ptr(), by) };
+}
+
+/// The same; what it was before. The compiler makes an instruction without a result of a relaxed one, even
+/// where the result is used.
+#[inline(always)]
+pub(crate) fn advance(counter: &AtomicU64, by: u64) -> u64 {
+    // SAFETY: as above.
+    unsafe { atomic_xadd::<u64, u64, { AtomicOrdering::AcqRel }>(counter.as_ptr(), by) }
 }
 
 /// Replaces a word that all CPUs share; what it was before.

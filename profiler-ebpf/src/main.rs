@@ -44,6 +44,8 @@ mod programs;
 #[cfg(target_arch = "bpf")]
 mod sched;
 #[cfg(target_arch = "bpf")]
+mod stack;
+#[cfg(target_arch = "bpf")]
 mod tcp;
 #[cfg(target_arch = "bpf")]
 mod uring;

@@ -5,12 +5,14 @@
 //! together. All that user space reads is mappable, so that reading costs no system call. Capacities
 //! that depend on the machine are set before the object is loaded.
 
+use core::sync::atomic::AtomicU64;
+
 use aya_ebpf::{Global, bindings::BPF_F_MMAPABLE, macros::map, maps::Array};
 use profiler_common::{
     BelowEvents, CountRow, CpuRow, DESCRIPTOR_ENTRIES, DescriptorEntry, EndRow, ErrnoRow, Events,
-    GROUP_NONE, GroupEntry, LabelClock, Lives, PORT_WORDS, PortWord, ROWS, SegmentSlot, SplitRow,
-    StartSlot, TargetEntry, TimeRow, UNKNOWN_ROWS, UnknownEntry, UringRepeat, UringRow, UringSlot,
-    WaitRow,
+    GROUP_NONE, GroupEntry, LabelClock, Lives, PORT_WORDS, PortWord, ROWS, SegmentSlot, SleepSlot,
+    SplitRow, StackEntry, StackHead, StackScratch, StartSlot, TargetEntry, TimeRow, UNKNOWN_ROWS,
+    UnknownEntry, UringRepeat, UringRow, UringSlot, WaitRow,
 };
 
 /// Per CPU and row; capacity: possible CPUs * rows.
@@ -44,6 +46,21 @@ pub(crate) static SEGMENTS: Array<SegmentSlot> = Array::with_max_entries(1, BPF_
 /// Per CPU and row; capacity: possible CPUs * rows, or 1 below detail `sched`.
 #[map]
 pub(crate) static SPLITS: Array<SplitRow> = Array::with_max_entries(1, BPF_F_MMAPABLE);
+/// By tid; capacity: `pid_max`, or 1 below detail `stacks`.
+#[map]
+pub(crate) static SLEEPS: Array<SleepSlot> = Array::with_max_entries(1, BPF_F_MMAPABLE);
+/// Stacks; capacity: as many entries as the table has, or 1 below detail `stacks`.
+#[map]
+pub(crate) static STACKS: Array<StackEntry> = Array::with_max_entries(1, BPF_F_MMAPABLE);
+/// What the table of stacks as a whole has.
+#[map]
+pub(crate) static STACK_HEAD: Array<StackHead> = Array::with_max_entries(1, BPF_F_MMAPABLE);
+/// Per CPU and context; capacity: possible CPUs * contexts, or 1 below detail `stacks`. Only the programs read it.
+#[map]
+pub(crate) static STACK_SCRATCH: Array<StackScratch> = Array::with_max_entries(1, 0);
+/// Addresses of the stacks; capacity: as the table needs, or 1 below detail `stacks`.
+#[map]
+pub(crate) static STACK_WORDS: Array<AtomicU64> = Array::with_max_entries(1, BPF_F_MMAPABLE);
 /// By row.
 #[map]
 pub(crate) static ENDS: Array<EndRow> = Array::with_max_entries(ROWS, BPF_F_MMAPABLE);
@@ -98,6 +115,9 @@ pub(crate) static FILTERED: Global<u8> = Global::new(0);
 /// Whether operations of `io_uring` are timed.
 #[unsafe(no_mangle)]
 pub(crate) static URING_TIMED: Global<u8> = Global::new(0);
+/// Whether stacks are kept.
+#[unsafe(no_mangle)]
+pub(crate) static KEEP_STACKS: Global<u8> = Global::new(0);
 /// Entries of [`UNKNOWNS`] that may be used.
 #[unsafe(no_mangle)]
 pub(crate) static UNKNOWN_LIMIT: Global<u32> = Global::new(UNKNOWN_ROWS);

@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: (MIT OR Apache-2.0) AND (MIT OR GPL-2.0-only)
-//! The entry points. All are BTF tracepoints: half the cost of perf tracepoints, never skipped
+//! The entry points. All but the clock of stacks are BTF tracepoints: half the cost of perf tracepoints, never skipped
 //! because another program runs on the CPU, and their own skips are counted by the kernel
 //! (`recursion_misses`).
 
 use core::ffi::c_void;
 
-use aya_ebpf::{macros::btf_tracepoint, programs::BtfTracePointContext};
+use aya_ebpf::{
+    macros::{btf_tracepoint, perf_event},
+    programs::{BtfTracePointContext, PerfEventContext},
+};
 
 use crate::{
     call::{self, Level},
-    first_states as states, interrupt, lifecycle, sched, tcp, uring,
+    first_states as states, interrupt, lifecycle, sched, stack, tcp, uring,
 };
 
 /// Detail `counts`: all from the exit of a call, which every call has that returns, refused ones
@@ -150,6 +153,13 @@ fn softirq_entry(_ctx: BtfTracePointContext) -> i32 {
 #[btf_tracepoint(function = "softirq_exit")]
 fn softirq_exit(_ctx: BtfTracePointContext) -> i32 {
     interrupt::softirq_ends();
+    0
+}
+
+/// Detail `stacks`: a clock of each CPU, which only target threads have to do with.
+#[perf_event]
+fn stack_sample(ctx: PerfEventContext) -> u32 {
+    stack::sample(&ctx);
     0
 }
 

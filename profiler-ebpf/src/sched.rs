@@ -18,6 +18,7 @@ use crate::{
     kernel::{Task, add, bump, clock_ns, cpu, fetch_add, kind, load, replace_zero, slot, store},
     lifecycle::flags,
     maps::{CPUS, LIVES, SEGMENTS, SPLITS, STARTS},
+    stack,
 };
 
 /// Which program adds the time on a CPU: see [`SplitRow`].
@@ -80,13 +81,16 @@ pub(crate) fn switch(ctx: &BtfTracePointContext) {
         charge::leaves(prev, cpu_row, now_ns);
         let is_preempted: u64 = ctx.arg(0);
         let state: u64 = ctx.arg(3);
-        off(
+        let sleeps = off(
             prev,
             cpu_row,
             now_ns,
             is_preempted & 0xff != 0,
             state as u32,
         );
+        if sleeps && stack::is_on() {
+            stack::sleeps(ctx, prev);
+        }
     }
     // What was interrupted until now is not the next one's.
     not_ours(cpu_row);
@@ -160,6 +164,9 @@ pub(crate) fn born(child: Task) {
         store(&start.0, 0);
         store(&segment.0, 0);
     }
+    if stack::is_on() {
+        stack::forget(child);
+    }
     first_seen(child, clock_ns(), RUNNABLE);
     add(LIVES.get(0).map(|lives| &lives.born), 1);
 }
@@ -206,14 +213,14 @@ pub(crate) fn ends(task: Task) {
     }
 }
 
-/// A thread leaves its CPU.
+/// A thread leaves its CPU: whether to sleep.
 #[inline(always)]
-fn off(task: Task, cpu_row: &CpuRow, now_ns: u64, is_preempted: bool, state: u32) {
+fn off(task: Task, cpu_row: &CpuRow, now_ns: u64, is_preempted: bool, state: u32) -> bool {
     let row = row_of(task);
     pass_alone(task, row, now_ns, Context::Switch);
     let tid = task.tid();
     let Some(segment) = SEGMENTS.get(tid) else {
-        return;
+        return false;
     };
     if state & TASK_DEAD != 0 {
         store(&segment.0, 0);
@@ -221,13 +228,14 @@ fn off(task: Task, cpu_row: &CpuRow, now_ns: u64, is_preempted: bool, state: u32
             store(&start.0, 0);
         }
         ended(now_ns);
-        return;
+        return false;
     }
     // The kernel's own definition. It says why the thread leaves, not what it is from now on: it may
     // have been woken after it had decided to sleep, which was before this switch and is not told
     // again.
     let is_voluntary = !is_preempted && state != 0;
-    if is_voluntary && !task.is_runnable() {
+    let sleeps = is_voluntary && !task.is_runnable();
+    if sleeps {
         store(&segment.0, pack_segment(now_ns, ASLEEP));
         relabel(0, one_thread(label(row)), now_ns);
     } else {
@@ -239,6 +247,7 @@ fn off(task: Task, cpu_row: &CpuRow, now_ns: u64, is_preempted: bool, state: u32
     } else {
         bump(&cpu_row.involuntary_switches, 1);
     }
+    sleeps
 }
 
 /// A thread comes onto its CPU.
@@ -291,6 +300,9 @@ fn slept(task: Task, row: u64, ns: u64) {
         && let Some(entry) = group::entry(task, row)
     {
         fetch_add(&entry.off_cpu_ns, ns);
+    }
+    if stack::is_on() {
+        stack::slept(task, ns);
     }
 }
 

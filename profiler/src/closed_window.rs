@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use recording::{
     Calibration, Detail, Group, GroupBy, IoUring, NotMeasured, OwnCost, Profile, ProfileSlice,
-    ProfiledProcess, Warning, Window,
+    ProfiledProcess, Stacks, Warning, Window,
 };
 
 use crate::below::{self, BelowWindow};
@@ -14,6 +14,7 @@ use crate::groups::GroupCopy;
 use crate::in_flight::InFlight;
 use crate::slices::counts_between;
 use crate::snapshot::Snapshot;
+use crate::stacks::StackCopy;
 use crate::states::{States, StatesDelta};
 
 /// What was read at an edge of the window.
@@ -23,6 +24,8 @@ pub(crate) struct Edge {
     /// At detail `sched`.
     pub(crate) states: Option<States>,
     pub(crate) groups: GroupCopy,
+    /// At detail `stacks`.
+    pub(crate) stacks: StackCopy,
     pub(crate) clocks: KernelClocks,
     /// Run time and runs of our programs by the kernel's statistics.
     pub(crate) run_statistics: Option<(u64, u64)>,
@@ -73,6 +76,19 @@ pub(crate) struct ClosedWindow {
     pub(crate) below: BelowWindow,
     /// What the reader has to know of the processes.
     pub(crate) about_processes: Vec<Warning>,
+    /// At detail `stacks`.
+    pub(crate) stacks: Option<WindowStacks>,
+}
+
+/// The stacks of a window, and what is to be said of them.
+#[derive(Debug)]
+pub(crate) struct WindowStacks {
+    pub(crate) stacks: Stacks,
+    pub(crate) warnings: Vec<Warning>,
+    /// Stacks that our programs took.
+    pub(crate) events: u64,
+    /// Whether functions of the kernel have names.
+    pub(crate) knows_kernel: bool,
 }
 
 impl ClosedWindow {
@@ -109,7 +125,6 @@ impl ClosedWindow {
             lost: delta.lost(),
             cost: self.cost(&delta, states.as_ref()),
             ended_early: None,
-            stacks: None,
             tls_time: None,
             requests: None,
             not_measured: self.not_measured(),
@@ -130,6 +145,7 @@ impl ClosedWindow {
             in_flight_at_end: self.in_flight_at_end.calls,
             cpu_ns: self.cpu_ns,
             slices: self.slices,
+            stacks: self.stacks.map(|window| window.stacks),
         }
     }
 
@@ -190,6 +206,7 @@ impl ClosedWindow {
             map_bytes: self.map_bytes,
             attach_ns: self.attach_ns,
             sched_events: states.map_or(0, |states| states.events),
+            stack_events: self.stacks.as_ref().map_or(0, |window| window.events),
             uring_events,
             calibration: self.calibration,
             // Programs run for calls that are not counted, too.
@@ -269,6 +286,18 @@ impl ClosedWindow {
                 Some("run with sudo"),
             ));
         }
+        if self
+            .stacks
+            .as_ref()
+            .is_some_and(|window| !window.knows_kernel)
+        {
+            not_measured.push(missing(
+                "names of functions of the kernel",
+                "the kernel shows the addresses of its functions to nobody (kernel.kptr_restrict is 2), or not \
+                 to this user",
+                Some("run as root, with sysctl kernel.kptr_restrict=1"),
+            ));
+        }
         not_measured.extend(self.below.not_measured(&self.missing));
         not_measured
     }
@@ -283,6 +312,8 @@ impl ClosedWindow {
                     .into(),
             });
         }
+        let of_stacks = self.stacks.iter().flat_map(|window| &window.warnings);
+        warnings.extend(of_stacks.cloned());
         warnings
     }
 }

@@ -38,6 +38,8 @@ pub struct Config {
     /// How long a target whose processes have all ended is awaited, if it can come back
     /// ([`Target::can_return`]); `None`: its end is the end.
     pub return_within: Option<Duration>,
+    /// Samples per second of each CPU, at detail `stacks`.
+    pub stack_hz: u32,
     /// Sizes of the tables.
     pub limits: Limits,
 }
@@ -56,10 +58,14 @@ impl Config {
             endless: false,
             slice_details: false,
             return_within: None,
+            stack_hz: STACK_HZ,
             limits: Limits::default(),
         }
     }
 }
+
+/// Not a divisor of what else happens by a clock, so that samples do not fall into step with it.
+const STACK_HZ: u32 = 99;
 
 /// Where calls are counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

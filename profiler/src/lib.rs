@@ -47,6 +47,7 @@ mod session;
 mod slices;
 mod snapshot;
 mod source;
+mod stacks;
 mod states;
 #[expect(unsafe_code, reason = "the one module that needs it")]
 mod sys;

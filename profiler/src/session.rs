@@ -16,7 +16,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::below::Below;
 use crate::calibration::Bare;
-use crate::closed_window::{ClosedWindow, Edge};
+use crate::closed_window::{ClosedWindow, Edge, WindowStacks};
 use crate::cpus;
 use crate::delta::RowNames;
 use crate::first_states;
@@ -25,6 +25,7 @@ use crate::processes;
 use crate::slices::SliceEdge;
 use crate::snapshot::number_of_row;
 use crate::source::{Bpf, CounterSource, Tables};
+use crate::stacks::{self, Sampling, StackDelta, Symbols};
 use crate::sys::process_cpu_ns;
 use crate::tracked::Tracked;
 use crate::{Config, ProfilerError, privileges};
@@ -42,6 +43,8 @@ pub struct Session {
     last_events: (u64, u64),
     below: Below,
     absences: Absences,
+    /// At detail `stacks`.
+    symbols: Option<Symbols>,
 }
 
 #[derive(Debug)]
@@ -84,6 +87,8 @@ impl Session {
             &session.tracked.alive(),
             &session.source.tables(),
         );
+        session.symbols = (session.config.detail >= Detail::Stacks).then(Symbols::attach);
+        session.meet();
         session.attach_ns = duration_ns(begun.elapsed());
         Ok(session)
     }
@@ -99,6 +104,7 @@ impl Session {
             attach_ns: 0,
             last_events: (0, 0),
             below: Below::default(),
+            symbols: None,
         }
     }
 
@@ -150,6 +156,14 @@ impl Session {
         self.below.tick();
         self.take_events();
         self.note_returns();
+        self.meet();
+    }
+
+    /// Looks at what new processes have mapped, which nobody can ask them once they have ended.
+    fn meet(&mut self) {
+        if let Some(symbols) = &mut self.symbols {
+            symbols.meet(&self.tracked.alive());
+        }
     }
 
     /// Takes over what the programs saw, at the cost of two reads of memory where that is nothing.
@@ -190,6 +204,7 @@ impl Session {
         let in_flight_at_end = self.in_flight();
         let alive = self.tracked.alive();
         let window = self.window.take().ok_or(ProfilerError::NotOpen)?;
+        let stacks = self.stacks(&window.start, &end, &alive);
         // Those that ended meanwhile have the name that they had.
         let mut thread_names = window.thread_names;
         thread_names.extend(self.thread_names(&alive));
@@ -223,6 +238,7 @@ impl Session {
             attach_ns: self.attach_ns,
             below,
             about_processes,
+            stacks,
         };
         Ok(closed.into_profile(&row_names(&self.source.tables())))
     }
@@ -251,6 +267,22 @@ impl Session {
             Some((tid, (pid, String::from_utf8_lossy(&comm).into_owned())))
         });
         named.collect()
+    }
+
+    /// The stacks between two edges; `None` below detail `stacks`.
+    fn stacks(&mut self, start: &Edge, end: &Edge, alive: &BTreeSet<u32>) -> Option<WindowStacks> {
+        let clock = self.source.stack_clock()?;
+        let symbols = self.symbols.as_mut()?;
+        let delta = StackDelta::between(&start.stacks, &end.stacks, &self.source.tables().stacks);
+        symbols.look_again(alive);
+        let hz = self.config.stack_hz;
+        let (stacks, warnings) = stacks::named(&delta, Sampling { clock, hz }, symbols);
+        Some(WindowStacks {
+            stacks,
+            warnings,
+            events: delta.events(),
+            knows_kernel: symbols.knows_kernel(),
+        })
     }
 
     fn in_flight(&self) -> InFlight {
@@ -439,6 +471,10 @@ mod tests {
 
         fn map_bytes(&self) -> u64 {
             self.0.map_bytes()
+        }
+
+        fn stack_clock(&self) -> Option<recording::StackClock> {
+            self.0.stack_clock()
         }
 
         fn give_states(&mut self) -> Result<(), ProfilerError> {

@@ -12,8 +12,8 @@ use std::time::Instant;
 
 use profiler_common::{
     BelowEvents, CountRow, CpuRow, EndRow, ErrnoRow, Events, GroupEntry, LabelClock, Lives,
-    PortWord, SegmentSlot, SplitRow, StartSlot, TargetEntry, TimeRow, UnknownEntry, UringRow,
-    WaitRow,
+    PortWord, SegmentSlot, SleepSlot, SplitRow, StackEntry, StackHead, StartSlot, TargetEntry,
+    TimeRow, UnknownEntry, UringRow, WaitRow,
 };
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 
@@ -63,6 +63,12 @@ unsafe impl Shared for BelowEvents {}
 unsafe impl Shared for PortWord {}
 // SAFETY: as above.
 unsafe impl Shared for UringRow {}
+// SAFETY: as above.
+unsafe impl Shared for SleepSlot {}
+// SAFETY: as above.
+unsafe impl Shared for StackEntry {}
+// SAFETY: as above.
+unsafe impl Shared for StackHead {}
 
 /// The entries of an array map, mapped into this process.
 #[derive(Debug)]

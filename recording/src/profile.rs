@@ -356,6 +356,9 @@ pub struct OwnCost {
     /// submission, one per completion.
     #[serde(default)]
     pub uring_events: u64,
+    /// Stacks that our programs took during the window; 0 below detail `stacks`.
+    #[serde(default)]
+    pub stack_events: u64,
     /// What one run costs here; `null` where it was not calibrated.
     #[serde(default)]
     pub calibration: Option<Calibration>,

@@ -167,6 +167,8 @@ pub(crate) enum DetailArg {
     Times,
     /// And what each thread did at any moment: on a CPU, asleep, waiting for a CPU, interrupted.
     Sched,
+    /// And in which functions: sampled on the CPU, at every sleep off it.
+    Stacks,
 }
 
 impl From<DetailArg> for Detail {
@@ -176,6 +178,7 @@ impl From<DetailArg> for Detail {
             DetailArg::Counts => Self::Counts,
             DetailArg::Times => Self::Times,
             DetailArg::Sched => Self::Sched,
+            DetailArg::Stacks => Self::Stacks,
         }
     }
 }

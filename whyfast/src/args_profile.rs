@@ -57,6 +57,9 @@ pub(crate) struct ProfileArgs {
     /// How much is probed.
     #[arg(long, value_enum, default_value_t = DetailArg::Times, value_name = "DETAIL")]
     pub(crate) detail: DetailArg,
+    /// Samples per second of each CPU, with --detail stacks.
+    #[arg(long, value_name = "N", default_value_t = 99, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) stack_hz: u32,
     /// Show the calls of each process, thread or name of a thread as well.
     #[arg(long, value_enum, value_name = "WHAT")]
     pub(crate) by: Option<GroupByArg>,

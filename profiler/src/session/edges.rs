@@ -10,6 +10,7 @@ use crate::cpus::KernelClocks;
 use crate::groups::{GroupCopy, Taken};
 use crate::processes;
 use crate::snapshot::Snapshot;
+use crate::stacks::StackCopy;
 use crate::states::States;
 
 /// The counters at one moment.
@@ -20,6 +21,7 @@ pub(super) struct Copied {
     pub(super) was_quiet: bool,
     pub(super) states: Option<States>,
     pub(super) groups: GroupCopy,
+    stacks: StackCopy,
 }
 
 impl Session {
@@ -29,6 +31,7 @@ impl Session {
             snapshot: copied.snapshot,
             states: copied.states,
             groups: copied.groups,
+            stacks: copied.stacks,
             clocks: KernelClocks::read(&self.tracked.alive()),
             run_statistics: self.source.run_statistics(),
         }
@@ -49,6 +52,7 @@ impl Session {
                 was_quiet,
                 states: None,
                 groups,
+                stacks: StackCopy::default(),
             };
         }
         let mut attempts = 0;
@@ -56,8 +60,10 @@ impl Session {
             let (snapshot, was_quiet) = self.snapshot_when(quiet);
             let taken = Taken::find(&tables);
             let rest = || std::thread::sleep(REST);
-            let (states, entries, open) =
-                States::copy(&tables, || self.tids(), || taken.copy(), clock_ns, rest);
+            let also = || (taken.copy(), StackCopy::closed(&tables.stacks));
+            let (states, (entries, mut stacks), open) =
+                States::copy(&tables, || self.tids(), also, clock_ns, rest);
+            stacks.add_open(&open);
             attempts += 1;
             let is_close = states.at_ns().saturating_sub(snapshot.end_ns) < CLOSE_NS;
             if is_close || !was_quiet || attempts == ATTEMPTS {
@@ -66,6 +72,7 @@ impl Session {
                     was_quiet,
                     states: Some(states),
                     groups: GroupCopy { entries, open },
+                    stacks,
                 };
             }
         }

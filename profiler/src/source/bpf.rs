@@ -1,6 +1,9 @@
 //! Loads the object into the kernel, attaches its programs and maps its counters. The only file
 //! that names aya; what the counters mean is not decided here.
 
+mod clock;
+mod sizes;
+
 use std::collections::BTreeSet;
 use std::error::Error as StdError;
 use std::io::{self, Read as _};
@@ -12,21 +15,21 @@ use aya::programs::links::LinkError;
 use aya::programs::{Program, ProgramError};
 use aya::{Ebpf, EbpfError, EbpfLoader, Endianness};
 use profiler_common::{
-    BelowEvents, CountRow, CpuRow, EndRow, ErrnoRow, Events, GROUP_ENTRIES, GROUP_NONE, GroupEntry,
-    LabelClock, Lives, PORT_WORDS, PortWord, ROWS, SegmentSlot, SplitRow, StartSlot,
-    TARGETS_PER_ENTRY, TargetEntry, TimeRow, UNKNOWN_ROWS, URING_REPEATS, URING_ROWS, URING_SLOTS,
-    UnknownEntry, UringRow, WAIT_ROWS, WaitRow, global, map, program,
+    BelowEvents, CountRow, CpuRow, EndRow, ErrnoRow, Events, GroupEntry, LabelClock, Lives,
+    PORT_WORDS, PortWord, ROWS, SegmentSlot, SleepSlot, SplitRow, StackEntry, StackHead, StartSlot,
+    TargetEntry, TimeRow, UNKNOWN_ROWS, UnknownEntry, UringRow, WaitRow, global, map, program,
 };
-use recording::Detail;
+use recording::{Detail, StackClock};
 
 use super::loaded::Loaded;
 use super::object::{check_abi, object};
 use super::offsets::Offsets;
 use super::programs::{FUNCTION, LIFECYCLE, programs};
-use super::{ByThread, CounterSource, Tables, below};
+use super::{ByThread, CounterSource, StackTables, Tables, below};
 use crate::btf::Btf;
 use crate::sys::{Mapping, Parts, Shared};
 use crate::{Hook, ProfilerError, privileges};
+use sizes::Sizes;
 
 /// What to load, and how large.
 #[derive(Clone, Copy, Debug)]
@@ -46,6 +49,8 @@ pub(crate) struct LoadPlan {
     pub(crate) filtered: bool,
     /// Whether the kernel keeps statistics of all programs meanwhile.
     pub(crate) statistics: bool,
+    /// Samples per second of each CPU, at detail `stacks`.
+    pub(crate) stack_hz: u32,
 }
 
 /// The programs in the kernel, attached as long as this lives.
@@ -70,6 +75,11 @@ pub(crate) struct Bpf {
     below: Mapping<BelowEvents>,
     ports: Mapping<PortWord>,
     urings: Mapping<UringRow>,
+    sleeps: Parts<SleepSlot>,
+    stacks: Mapping<StackEntry>,
+    stack_head: Mapping<StackHead>,
+    stack_words: Mapping<AtomicU64>,
+    stack_clock: Option<StackClock>,
     map_bytes: u64,
     programs: Vec<RawFd>,
     missing: Vec<String>,
@@ -94,7 +104,11 @@ impl Bpf {
         let sizes = Sizes::new(plan)?;
         let mut ebpf = load_object(object, &btf, &Offsets::find(&own)?, plan, &sizes)?;
         let statistics = plan.statistics.then(keep_statistics).transpose()?;
-        let (programs, missing) = attach(&mut ebpf, &btf, &own, plan)?;
+        let (mut programs, missing) = attach(&mut ebpf, &btf, &own, plan)?;
+        let clock = (plan.detail >= Detail::Stacks)
+            .then(|| clock::start(&mut ebpf, plan.stack_hz))
+            .transpose()?;
+        programs.extend(clock.map(|(_, program)| program));
         Ok(Self {
             counts: mapping(&ebpf, map::COUNTS, sizes.counts)?,
             cpus: mapping(&ebpf, map::CPUS, sizes.cpus)?,
@@ -115,6 +129,11 @@ impl Bpf {
             below: mapping(&ebpf, map::BELOW, 1)?,
             ports: mapping(&ebpf, map::PORTS, PORT_WORDS)?,
             urings: mapping(&ebpf, map::URINGS, sizes.urings)?,
+            sleeps: parts(&ebpf, map::SLEEPS, sizes.sleeps)?,
+            stacks: mapping(&ebpf, map::STACKS, sizes.stacks)?,
+            stack_head: mapping(&ebpf, map::STACK_HEAD, 1)?,
+            stack_words: mapping(&ebpf, map::STACK_WORDS, sizes.stack_words)?,
+            stack_clock: clock.map(|(clock, _)| clock),
             map_bytes: map_bytes(&ebpf),
             programs,
             missing,
@@ -146,6 +165,12 @@ impl CounterSource for Bpf {
             below: &self.below.entries()[0],
             ports: self.ports.entries(),
             urings: self.urings.entries(),
+            stacks: StackTables {
+                entries: self.stacks.entries(),
+                head: &self.stack_head.entries()[0],
+                words: self.stack_words.entries(),
+                sleeps: ByThread::Mapped(&self.sleeps),
+            },
         }
     }
 
@@ -166,6 +191,10 @@ impl CounterSource for Bpf {
 
     fn missing(&self) -> &[String] {
         &self.missing
+    }
+
+    fn stack_clock(&self) -> Option<StackClock> {
+        self.stack_clock
     }
 
     fn give_states(&mut self) -> Result<(), ProfilerError> {
@@ -195,50 +224,6 @@ fn is_for_now(error: &io::Error) -> bool {
     )
 }
 
-/// Entries of the maps whose size depends on the machine and the detail.
-struct Sizes {
-    counts: u32,
-    cpus: u32,
-    groups: u32,
-    segments: u32,
-    splits: u32,
-    starts: u32,
-    targets: u32,
-    times: u32,
-    waits: u32,
-    urings: u32,
-    uring_slots: u32,
-}
-
-impl Sizes {
-    fn new(plan: &LoadPlan) -> Result<Self, ProfilerError> {
-        let cpus = aya::util::nr_cpus().map_err(|(path, source)| ProfilerError::Read {
-            path: path.into(),
-            source,
-        })?;
-        let cpus = u32::try_from(cpus).expect("a kernel has at most thousands of CPUs");
-        let timed = plan.detail >= Detail::Times;
-        let states = plan.detail >= Detail::Sched;
-        Ok(Self {
-            counts: cpus * ROWS,
-            cpus: if states { cpus } else { 1 },
-            groups: if plan.group_by == GROUP_NONE {
-                1
-            } else {
-                GROUP_ENTRIES
-            },
-            segments: if states { plan.start_ids.max(1) } else { 1 },
-            splits: if states { cpus * ROWS } else { 1 },
-            starts: if timed { plan.start_ids.max(1) } else { 1 },
-            targets: plan.target_ids.div_ceil(TARGETS_PER_ENTRY).max(1),
-            times: if timed { cpus * ROWS } else { 1 },
-            waits: cpus * WAIT_ROWS,
-            urings: cpus * URING_ROWS,
-            uring_slots: if timed { URING_SLOTS } else { 1 },
-        })
-    }
-}
-
 fn load_object(
     object: &[u8],
     btf: &aya::Btf,
@@ -250,6 +235,7 @@ fn load_object(
     let filtered = u8::from(plan.filtered);
     let look_up = u8::from(!privileges::is_confidential());
     let uring_timed = u8::from(plan.detail >= Detail::Times);
+    let keep_stacks = u8::from(plan.detail >= Detail::Stacks);
     let unknown_limit = plan.unknown_numbers.min(UNKNOWN_ROWS);
     let mut loader = EbpfLoader::new();
     loader
@@ -259,19 +245,11 @@ fn load_object(
         .override_global(global::GROUP_BY, &plan.group_by, true)
         .override_global(global::LOOK_UP, &look_up, true)
         .override_global(global::FILTERED, &filtered, true)
-        .override_global(global::URING_TIMED, &uring_timed, true)
-        .map_max_entries(map::COUNTS, sizes.counts)
-        .map_max_entries(map::CPUS, sizes.cpus)
-        .map_max_entries(map::GROUPS, sizes.groups)
-        .map_max_entries(map::SEGMENTS, sizes.segments)
-        .map_max_entries(map::SPLITS, sizes.splits)
-        .map_max_entries(map::STARTS, sizes.starts)
-        .map_max_entries(map::TARGETS, sizes.targets)
-        .map_max_entries(map::TIMES, sizes.times)
-        .map_max_entries(map::WAITS, sizes.waits)
-        .map_max_entries(map::URINGS, sizes.urings)
-        .map_max_entries(map::URING_REPEATS, URING_REPEATS)
-        .map_max_entries(map::URING_SLOTS, sizes.uring_slots);
+        .override_global(global::KEEP_STACKS, &keep_stacks, true)
+        .override_global(global::URING_TIMED, &uring_timed, true);
+    for (name, entries) in sizes.by_map() {
+        loader.map_max_entries(name, entries);
+    }
     for (name, offset) in &offsets.0 {
         loader.override_global(name, offset, true);
     }

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use profiler_common::program;
 use recording::Detail;
 
 use super::below;
@@ -28,6 +29,7 @@ pub fn loaded_programs() -> io::Result<usize> {
         .flat_map(programs)
         .chain([FUNCTION])
         .map(|(name, _)| name)
+        .chain([program::STACK_SAMPLE])
         .chain(below::PROGRAMS);
     // The kernel keeps 15 bytes of a name.
     let names: Vec<&str> = ours.map(|name| name.get(..15).unwrap_or(name)).collect();

@@ -20,9 +20,11 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
 use profiler_common::{
     BelowEvents, CountRow, CpuRow, ENDED, EndRow, ErrnoRow, Events, GroupEntry, LabelClock, Lives,
-    PortWord, SegmentSlot, SplitRow, StartSlot, TARGETS_PER_ENTRY, TargetEntry, TimeRow,
-    UnknownEntry, UringRow, WaitRow, bits,
+    PortWord, SegmentSlot, SleepSlot, SplitRow, StackEntry, StackHead, StartSlot,
+    TARGETS_PER_ENTRY, TargetEntry, TimeRow, UnknownEntry, UringRow, WaitRow, bits,
 };
+
+use recording::StackClock;
 
 use crate::ProfilerError;
 use crate::sys::{Parts, Shared};
@@ -50,6 +52,9 @@ pub(crate) trait CounterSource: std::fmt::Debug + Send {
     /// Tracepoints that this kernel lacks, and what is not measured for that.
     fn missing(&self) -> &[String];
 
+    /// What stacks are sampled by; `None` below detail `stacks`.
+    fn stack_clock(&self) -> Option<StackClock>;
+
     /// Gives every thread of the targets that has no state its first: detail `sched`.
     fn give_states(&mut self) -> Result<(), ProfilerError>;
 }
@@ -76,6 +81,16 @@ pub(crate) struct Tables<'a> {
     pub(crate) below: &'a BelowEvents,
     pub(crate) ports: &'a [PortWord],
     pub(crate) urings: &'a [UringRow],
+    pub(crate) stacks: StackTables<'a>,
+}
+
+/// Those of detail `stacks`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct StackTables<'a> {
+    pub(crate) entries: &'a [StackEntry],
+    pub(crate) head: &'a StackHead,
+    pub(crate) words: &'a [AtomicU64],
+    pub(crate) sleeps: ByThread<'a, SleepSlot>,
 }
 
 /// A table with an entry for every thread id.

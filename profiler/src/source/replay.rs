@@ -8,12 +8,15 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use profiler_common::{
     BelowEvents, CountRow, CpuRow, EAGAIN, EndRow, ErrnoRow, Events, FIRST_RESTART_ERRNO,
-    GroupEntry, Kind, LabelClock, Lives, PORT_WORDS, PortWord, ROWS, SegmentSlot, SplitRow,
-    StartSlot, TARGETS_PER_ENTRY, TIME_BUCKETS, TargetEntry, TimeRow, UNKNOWN_ROWS, URING_ROWS,
-    UnknownEntry, UringRow, WAIT_ROWS, WaitRow, errno_slot, log2_bucket,
+    GroupEntry, Kind, LabelClock, Lives, PORT_WORDS, PortWord, ROWS, SegmentSlot, SleepSlot,
+    SplitRow, StackEntry, StackHead, StartSlot, TARGETS_PER_ENTRY, TIME_BUCKETS, TargetEntry,
+    TimeRow, UNKNOWN_ROWS, URING_ROWS, UnknownEntry, UringRow, WAIT_ROWS, WaitRow, errno_slot,
+    log2_bucket, pack_place,
 };
 
-use super::{ByThread, CounterSource, Tables};
+use super::{ByThread, CounterSource, StackTables, Tables};
+use recording::StackClock;
+
 use crate::ProfilerError;
 use crate::snapshot::kind_of_row;
 
@@ -39,6 +42,10 @@ pub(crate) struct Replay {
     pub(crate) below: BelowEvents,
     ports: Vec<PortWord>,
     pub(crate) urings: Vec<UringRow>,
+    pub(crate) stacks: Vec<StackEntry>,
+    pub(crate) stack_head: StackHead,
+    pub(crate) stack_words: Vec<AtomicU64>,
+    pub(crate) sleeps: Vec<SleepSlot>,
     /// Runs that the kernel skipped.
     pub(crate) recursion_misses: Arc<AtomicU64>,
 }
@@ -90,8 +97,35 @@ impl Replay {
                 ns_max: AtomicU64::default(),
                 buckets: from_fn(|_| AtomicU64::default()),
             }),
+            stacks: table(128, StackEntry::default),
+            stack_head: empty_head(),
+            stack_words: table(4096, AtomicU64::default),
+            sleeps: table(pid_max, SleepSlot::default),
             recursion_misses: Arc::default(),
         }
+    }
+
+    /// A stack in the table, its addresses the innermost first.
+    pub(crate) fn put_stack(&self, index: u32, tgid: u32, comm: &[u8; 16], parts: [&[u64]; 2]) {
+        let [kernel, user] = parts;
+        let at = self.stack_head.words.load(Relaxed);
+        let words = kernel.iter().chain(user);
+        for (slot, word) in self.stack_words[at as usize..].iter().zip(words) {
+            slot.store(*word, Relaxed);
+        }
+        add(&self.stack_head.words, (kernel.len() + user.len()) as u64);
+        let entry = &self.stacks[index as usize];
+        entry.key.store(1, Relaxed);
+        entry.tgid.store(tgid.into(), Relaxed);
+        for (word, bytes) in entry.comm.iter().zip(comm.chunks(8)) {
+            let bytes = bytes.try_into().expect("sixteen is twice eight");
+            word.store(u64::from_ne_bytes(bytes), Relaxed);
+        }
+        let count = |part: &[u64]| u32::try_from(part.len()).expect("a stack is short");
+        let at = u32::try_from(at).expect("the list is short");
+        let place = pack_place(at, count(kernel), count(user));
+        entry.place.store(place, Relaxed);
+        self.stack_head.taken[index as usize / 64].fetch_or(1 << (index % 64), Relaxed);
     }
 
     /// A call that returned after `ns`.
@@ -155,6 +189,12 @@ impl CounterSource for Replay {
             below: &self.below,
             ports: &self.ports,
             urings: &self.urings,
+            stacks: StackTables {
+                entries: &self.stacks,
+                head: &self.stack_head,
+                words: &self.stack_words,
+                sleeps: ByThread::Here(&self.sleeps),
+            },
         }
     }
 
@@ -172,6 +212,10 @@ impl CounterSource for Replay {
 
     fn missing(&self) -> &[String] {
         &[]
+    }
+
+    fn stack_clock(&self) -> Option<StackClock> {
+        None
     }
 
     fn give_states(&mut self) -> Result<(), ProfilerError> {
@@ -213,6 +257,19 @@ fn empty_cpu() -> CpuRow {
         clock_base_ns: zero(),
         clock_based_ns: zero(),
         padding: from_fn(|_| zero()),
+    }
+}
+
+fn empty_head() -> StackHead {
+    let zero = AtomicU64::default;
+    StackHead {
+        words: zero(),
+        lost_samples: zero(),
+        lost_sleeps: zero(),
+        lost_asleep_ns: zero(),
+        unseen_sleeps: zero(),
+        unseen_asleep_ns: zero(),
+        taken: from_fn(|_| zero()),
     }
 }
 

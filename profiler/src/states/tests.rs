@@ -136,6 +136,7 @@ fn torn_copies_are_made_again() {
         row: ROW,
         state: RUNNABLE,
         ns: 100_000,
+        sleep: 0,
     };
     assert_eq!(open, [waiting]);
 }

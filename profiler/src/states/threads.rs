@@ -8,8 +8,8 @@ use profiler_common::{Lives, OUTSIDE_ROW, segment_ns, segment_start_ns, segment_
 use super::ATTEMPTS;
 use crate::source::{Tables, read};
 
-/// Stamp and segment of the threads that have one, by tid.
-pub(super) type Slots = BTreeMap<u32, (u64, u64)>;
+/// Stamp, segment, and entry of the stack that they sleep with, of the threads that have a segment, by tid.
+pub(super) type Slots = BTreeMap<u32, (u64, u64, u64)>;
 
 /// What a thread was doing at the moment of a copy, and for how long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +19,8 @@ pub(crate) struct OpenSegment {
     /// As the programs know it.
     pub(crate) state: u64,
     pub(crate) ns: u64,
+    /// As the programs know the stack that it went to sleep with; meaningless where it does not.
+    pub(crate) sleep: u64,
 }
 
 /// A copy of what the time of threads is added up in, with what the threads were doing.
@@ -77,7 +79,7 @@ pub(super) fn copy_between<T>(
 
 /// What the threads were doing at this moment.
 pub(super) fn open_segments(slots: &Slots, at_ns: u64) -> impl Iterator<Item = OpenSegment> {
-    slots.iter().map(move |(&tid, &(start, segment))| {
+    slots.iter().map(move |(&tid, &(start, segment, sleep))| {
         // One that passed on after the clock was read has nothing open.
         let ns = segment_ns(segment, at_ns);
         OpenSegment {
@@ -89,6 +91,7 @@ pub(super) fn open_segments(slots: &Slots, at_ns: u64) -> impl Iterator<Item = O
             },
             state: segment_state(segment),
             ns: if ns > u64::MAX / 2 { 0 } else { ns },
+            sleep,
         }
     })
 }
@@ -108,12 +111,18 @@ fn with_segments(tables: &Tables<'_>, tids: impl Fn() -> Vec<u32>) -> Vec<u32> {
     tids.into_iter().filter(has_segment).collect()
 }
 
-/// Stamp and segment of those of the threads that still have a segment.
+/// Those of the threads that still have a segment.
 fn slots(tables: &Tables<'_>, threads: &[u32]) -> Slots {
     let slot = |&tid: &u32| {
+        // First: one that goes to sleep meanwhile has slept for no time yet.
+        let sleep = tables
+            .stacks
+            .sleeps
+            .get(tid)
+            .map_or(0, |sleep| read(&sleep.0));
         let segment = read(&tables.segments.get(tid)?.0);
         let start = read(&tables.starts.get(tid)?.0);
-        (segment != 0).then_some((tid, (start, segment)))
+        (segment != 0).then_some((tid, (start, segment, sleep)))
     };
     threads.iter().filter_map(slot).collect()
 }
@@ -121,8 +130,8 @@ fn slots(tables: &Tables<'_>, threads: &[u32]) -> Slots {
 /// How much time may be in the counters and in an open segment, or in neither, ns: the segments that
 /// ended between the two looks. Of a thread that is gone it is not known when.
 fn doubt(before: &Slots, after: &Slots, at_ns: u64) -> u64 {
-    let changed = before.iter().filter_map(|(tid, &(_, was))| {
-        let is = after.get(tid).map_or(0, |&(_, segment)| segment);
+    let changed = before.iter().filter_map(|(tid, &(_, was, _))| {
+        let is = after.get(tid).map_or(0, |&(_, segment, _)| segment);
         let ended_ns = if is == 0 { at_ns } else { segment_start_ns(is) };
         (was != is).then(|| segment_ns(was, ended_ns))
     });

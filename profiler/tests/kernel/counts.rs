@@ -190,7 +190,7 @@ fn calls_of_32_bit_programs() {
 /// A number that no table has is printed, not dropped.
 #[test]
 fn unknown_numbers() {
-    for detail in [Detail::Counts, Detail::Times] {
+    for detail in [Detail::Counts, Detail::Times, Detail::Stacks] {
         let profile = profile(&["unknown", "600", "2", "4"], detail);
         let call = row(&profile, "syscall_0x258");
         assert_eq!((call.nr, call.count), (600, 4));

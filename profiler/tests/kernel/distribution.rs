@@ -1,11 +1,15 @@
 //! Tests that start programs of a whole distribution (interpreters, shells, git). The virtual machines
 //! that try other kernels have none of them, and leave this module out.
 
+use std::path::Path;
 use std::process::Command;
 
+use profiler::{Config, Target};
 use recording::Detail;
 
+use crate::stacks::{HZ, count, names, stacks};
 use crate::strace::count_both;
+use crate::workload_process::{Workload, attach};
 
 /// Every row equal, calls and errors, of commands with files, threads, children, pipes and signals.
 #[test]
@@ -76,3 +80,79 @@ fn same_rows_as_strace() {
         assert_eq!(ours, theirs, "{command:?}");
     }
 }
+
+/// A program with frame pointers and without symbols, in a root folder of its own: its functions are named from
+/// the debug file there, its stacks are whole, and its exited process is still named.
+#[test]
+fn stripped_in_a_root_of_its_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path();
+    std::fs::write(root.join("hot.c"), HOT).unwrap();
+    let debug = root.join("usr/lib/debug/.build-id/01/23456789abcdef.debug");
+    std::fs::create_dir_all(debug.parent().unwrap()).unwrap();
+    let flags = [
+        "-O1",
+        "-fno-omit-frame-pointer",
+        "-static",
+        "-Wl,--build-id=0x0123456789abcdef",
+    ];
+    let (program, source) = (root.join("hot"), root.join("hot.c"));
+    run(Command::new("gcc")
+        .args(flags)
+        .arg("-o")
+        .arg(&program)
+        .arg(source));
+    run(Command::new("objcopy")
+        .arg("--only-keep-debug")
+        .arg(&program)
+        .arg(&debug));
+    run(Command::new("strip").arg(&program));
+    let mut workload = Workload::spawn(Command::new("chroot").arg(root).arg("/hot"), &[]);
+    workload.await_byte();
+    let mut config = Config::new([Target::Pid(workload.pid())], Detail::Stacks);
+    config.stack_hz = HZ;
+    let mut session = attach(config);
+    session.open(false).unwrap();
+    workload.go();
+    workload.await_end();
+    let profile = session.close(false).unwrap();
+    let stacks = stacks(&profile);
+    let all = stacks.on_cpu.count();
+    assert!(all > 50, "{all} samples");
+    let hot = count(stacks, &stacks.on_cpu, "burn");
+    assert!(
+        hot * 10 > all * 8,
+        "{hot} of {all} samples: {:?}",
+        stacks.frames
+    );
+    let hottest = &stacks.on_cpu.stacks[0];
+    let named = names(stacks, hottest);
+    assert_eq!(named[named.len() - 2..], ["main", "burn"]);
+    assert!(!hottest.ends_early, "{named:?}");
+    let module = stacks
+        .modules
+        .iter()
+        .find(|module| module.name == "hot")
+        .unwrap();
+    assert_eq!(module.build_id.as_deref(), Some("0123456789abcdef"));
+    assert_eq!(module.names.as_deref(), Some("debug file by build id"));
+    assert!(
+        Path::new(&program).exists() && profile.warnings.is_empty(),
+        "{:?}",
+        profile.warnings
+    );
+}
+
+fn run(command: &mut Command) {
+    let status = command.status();
+    assert!(
+        status.is_ok_and(|status| status.success()),
+        "{command:?} (Debian: gcc, binutils)"
+    );
+}
+
+/// Says that it is there, waits for a byte, and burns.
+const HOT: &str = "#include <unistd.h>\n\
+    __attribute__((noinline)) void burn(void) { for (volatile long i = 0; i < 100000; i++); }\n\
+    int main(void) { char c = '.'; if (write(1, &c, 1) != 1 || read(0, &c, 1) != 1) return 1;\n\
+    for (int i = 0; i < 3000; i++) burn(); return 0; }\n";

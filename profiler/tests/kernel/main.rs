@@ -21,6 +21,7 @@ mod limits;
 #[cfg(feature = "vm-tests")]
 mod locked_down;
 mod sched;
+mod stacks;
 mod strace;
 mod targets;
 mod tracers;

@@ -38,7 +38,8 @@ impl Workload {
         Self::spawn(Command::new(path).uid(65534).gid(65534), args)
     }
 
-    fn spawn(command: &mut Command, args: &[&str]) -> Self {
+    /// Another program that behaves like one.
+    pub(crate) fn spawn(command: &mut Command, args: &[&str]) -> Self {
         let mut child = command
             .args(args)
             .stdin(Stdio::piped())

@@ -139,6 +139,7 @@ fn config(args: &ProfileArgs, targets: Vec<Target>) -> Config {
     config.group_by = args.by.map(Into::into);
     config.only.clone_from(&args.only);
     config.bpf_stats = args.bpf_stats;
+    config.stack_hz = args.stack_hz;
     config.limits = profiler::Limits {
         target_ids: args.limits.targets,
         start_ids: args.limits.threads,

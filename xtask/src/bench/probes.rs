@@ -257,6 +257,7 @@ fn measure_server(setting: &Setting, report: &mut Report) -> Result<()> {
     client()?;
     let mut arms = vec![None];
     arms.extend(DETAILS.map(Some));
+    arms.push(Some("stacks"));
     let mut rate: BTreeMap<Option<&str>, Vec<f64>> = BTreeMap::new();
     for repetition in 0..setting.repetitions {
         for detail in rotated(&arms, repetition) {
@@ -301,6 +302,13 @@ fn measure_server(setting: &Setting, report: &mut Report) -> Result<()> {
         let name = format!("throughput kept, {detail} / floor");
         report.limit(&name, (&rate[&Some(detail)], floor), Bound::AtLeast, limit);
     }
+    let stacks = (&rate[&Some("stacks")][..], &rate[&Some("sched")][..]);
+    report.limit(
+        "throughput kept, stacks / sched",
+        stacks,
+        Bound::AtLeast,
+        STACKS_KEEP,
+    );
     Ok(())
 }
 
@@ -349,6 +357,8 @@ impl Workload {
 const DETAILS: [&str; 4] = ["floor", "counts", "times", "sched"];
 /// What a process that is no target may pay, as a multiple of the floor.
 const OTHERS_PAY: f64 = 1.15;
+/// What samples and the stacks of sleeps may leave of the throughput.
+const STACKS_KEEP: f64 = 0.99;
 /// A fifth of a second at 200 ns: long against a time slice.
 const CALLS: u32 = 1_000_000;
 const TRACED_CALLS: u32 = 20_000;

@@ -8,6 +8,7 @@
 mod blocked;
 mod descriptors;
 mod fleets;
+mod hot;
 mod net;
 #[expect(unsafe_code, reason = "the one module that needs it")]
 mod raw;
@@ -54,10 +55,12 @@ fn main() {
         Some("futexes") => waiting::futexes(),
         Some("herd") => fleets::herd(number(1), number(2)),
         Some("hog") => spending::hog(number(1)),
+        Some("hot") => hot::hot(number(1)),
         Some("hold-session") => hold_session(number(1)),
         Some("idle-threads") => idle_threads(number(1), number(2)),
         Some("int80") => int80(number(1)),
         Some("interrupted") => interrupted(),
+        Some("jit") => hot::jit(number(1)),
         Some("killed-in-call") => killed_in_call(),
         Some("listen") => listen(),
         Some("interrupted-waits") => waiting::interrupted_waits(),

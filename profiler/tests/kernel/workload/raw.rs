@@ -1,9 +1,11 @@
 //! System calls that have no safe wrapper, or that a wrapper would add others to.
 
 mod descriptors;
+mod hot;
 mod waits;
 
 pub(crate) use descriptors::*;
+pub(crate) use hot::*;
 pub(crate) use waits::*;
 
 use std::ffi::CString;

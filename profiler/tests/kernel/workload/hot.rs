@@ -1,0 +1,26 @@
+//! Functions of which it is known how long each takes, with frame pointers whatever the compiler does: written
+//! in assembly, as a function table and as code that is made at run time.
+
+use crate::{done, raw, wait};
+
+/// Turns of two functions, of which one takes three times as long as the other.
+pub(crate) fn hot(turns: u64) {
+    wait();
+    raw::hot_turns(turns);
+    done();
+}
+
+/// The same function, made now, and told as the compilers of interpreters do.
+pub(crate) fn jit(turns: u64) {
+    let code = raw::Code::of_hot_loop();
+    let (start, length) = code.place();
+    let path = format!("/tmp/perf-{}.map", std::process::id());
+    let map = format!("{start:x} {length:x} made_at_run_time;\u{1b}[31m\n");
+    std::fs::write(&path, map).expect("/tmp can be written to");
+    wait();
+    for _ in 0..turns {
+        code.run();
+    }
+    done();
+    std::fs::remove_file(&path).expect("it was written above");
+}
