@@ -13,8 +13,8 @@ fn usage_errors_exit_with_2() {
     let cases: &[(&[&str], &str)] = &[
         (&["nonsense"], "nonsense"),
         (&["compare", "nginx"], "second one"),
-        (&["compare", "apache", "nginx"], "h2o, nginx"),
-        (&["compare", "nginx:x", "h2o"], "default, seed"),
+        (&["compare", "apache", "nginx"], "h2o, haproxy"),
+        (&["compare", "nginx:x", "h2o"], "it has cache, default"),
         (&["compare", "--scenario", "x"], "static-1b"),
         (&["compare", "--margin", "0"], "between 0 and 100"),
         (&["compare", "testserver:x", "testserver"], "open-read"),
