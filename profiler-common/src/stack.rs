@@ -127,6 +127,7 @@ impl StackHash {
 
     /// With another word.
     #[inline]
+    #[must_use]
     pub const fn with(self, word: u64) -> Self {
         // The round of splitmix64 without its last step, on two different constants.
         let key = (self.key ^ word).wrapping_mul(0xbf58_476d_1ce4_e5b9);
