@@ -24,6 +24,7 @@ mod rows;
 mod sched;
 mod stack;
 mod start;
+mod tls;
 mod uring;
 
 pub use below::{BelowEvents, PORT_WORDS, PortWord, port_bit};
@@ -61,6 +62,10 @@ pub use stack::{
     pack_place, place_parts,
 };
 pub use start::{StartSlot, elapsed_ns, pack_start, start_row};
+pub use tls::{
+    TLS_FUNCTIONS, TLS_ROWS, TLS_SLOTS, TLS_STACK_BYTES, TlsRow, TlsSlot, completes_handshake,
+    is_handshake, jumps_to, tls_slot,
+};
 pub use uring::{
     URING_BUCKETS, URING_PROBES, URING_REPEATS, URING_ROWS, URING_SLOTS, URING_UNKNOWN_ROW,
     UringRepeat, UringRow, UringSlot, may_repeat, pack_submission, repeat_entry, repeat_index,
@@ -139,6 +144,10 @@ pub mod map {
     pub const URING_REPEATS: &str = "URING_REPEATS";
     /// Table: [`UringSlot`](crate::UringSlot).
     pub const URING_SLOTS: &str = "URING_SLOTS";
+    /// Per CPU and function: [`TlsRow`](crate::TlsRow).
+    pub const TLS_ROWS: &str = "TLS_ROWS";
+    /// By tid: [`TlsSlot`](crate::TlsSlot).
+    pub const TLS_SLOTS: &str = "TLS_SLOTS";
 }
 
 /// Names of the globals that user space sets before it loads the object.
@@ -212,6 +221,10 @@ pub mod global {
     pub const RQ_CLOCK: &str = "RQ_CLOCK";
     /// `u32`: offset of `clock_task` in `struct rq`.
     pub const RQ_CLOCK_TASK: &str = "RQ_CLOCK_TASK";
+    /// `u32`: offset of `se.sum_exec_runtime` in `struct task_struct`.
+    pub const TASK_SUM_EXEC: &str = "TASK_SUM_EXEC";
+    /// `u8`: whether functions of TLS libraries are probed.
+    pub const TLS: &str = "TLS";
 }
 
 /// Names of the programs in the object.
@@ -292,6 +305,10 @@ pub mod program {
     pub const TCP_RESET_SENT: &str = "tcp_reset_sent";
     /// On `tcp_receive_reset`.
     pub const TCP_RESET_RECEIVED: &str = "tcp_reset_received";
+    /// At the entry of functions of TLS libraries.
+    pub const TLS_ENTER: &str = "tls_enter";
+    /// At their exit.
+    pub const TLS_EXIT: &str = "tls_exit";
 }
 
 const _: () = assert!(size_of::<AbiStamp>() == 16);

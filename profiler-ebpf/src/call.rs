@@ -18,7 +18,7 @@ use crate::{
     kernel::{Registers, Task, add, bump, clock_ns, cpu, kind, load, replace_zero, slot, store},
     lifecycle::flags,
     maps::{COUNTS, ERRNOS, EVENTS, FILTERED, ONLY, STARTS, TIMES, UNKNOWN_LIMIT, UNKNOWNS, WAITS},
-    sched,
+    sched, tls,
 };
 
 /// What is probed.
@@ -111,6 +111,7 @@ pub(crate) fn leave_with(registers: Registers, ret: i64, level: Level) {
         count(row, cpu, kind, ret, registers, &mut part);
         if let Some(start) = start {
             part.inside_ns = time(row, cpu, start, now_ns);
+            tls::called(task, part.inside_ns);
         }
     }
     // Last, and without a branch on what was counted: the verifier walks the search in the table, and what

@@ -4,7 +4,10 @@
 //! Kernel structures are read with ordinary loads. The verifier knows the types of these pointers
 //! and of the offsets, and makes a load that faults yield zero.
 
+mod arguments;
 mod walk;
+
+pub(crate) use arguments::{attach_cookie, local_port, probed_result, probed_stack};
 
 use core::{
     intrinsics::{AtomicOrdering, atomic_and, atomic_cxchg, atomic_or, atomic_xadd, atomic_xchg},
@@ -22,10 +25,9 @@ use aya_ebpf::{
 use profiler_common::{ABI_MAGIC, ABI_VERSION, AbiStamp, CALL_KINDS, Kind, ROWS};
 
 use crate::maps::{
-    CFS_RQ_RQ, FDT_FD, FDT_MAX_FDS, FILES_FDT, INET_SPORT, KIOCB_OPCODE, KIOCB_RING,
-    KIOCB_USER_DATA, LOOK_UP, RQ_CLOCK, RQ_CLOCK_TASK, SIGNAL_LIVE, SOCK_NUM, TASK_CFS_RQ,
-    TASK_EXEC_START, TASK_FILES, TASK_ON_CPU, TASK_PID, TASK_SIGNAL, TASK_STATE, TASK_STATUS,
-    TASK_TGID,
+    CFS_RQ_RQ, FDT_FD, FDT_MAX_FDS, FILES_FDT, KIOCB_OPCODE, KIOCB_RING, KIOCB_USER_DATA, RQ_CLOCK,
+    RQ_CLOCK_TASK, SIGNAL_LIVE, TASK_CFS_RQ, TASK_EXEC_START, TASK_FILES, TASK_ON_CPU, TASK_PID,
+    TASK_SIGNAL, TASK_STATE, TASK_STATUS, TASK_SUM_EXEC, TASK_TGID,
 };
 
 pub(crate) use walk::{Side, comm, stack_depth};
@@ -106,6 +108,26 @@ impl Task {
             ns: read(queue, &RQ_CLOCK),
             since_charged_ns: task_ns.wrapping_sub(read(self.0, &TASK_EXEC_START)),
         })
+    }
+
+    /// What the running thread has had of its CPUs, ns since an arbitrary moment that is the same for the
+    /// thread as long as it lives; `None` where the kernel keeps its clocks elsewhere.
+    ///
+    /// The kernel charges a thread now and then, by a clock without the time of interrupts and of the
+    /// hypervisor. What came since is added by the clock that all CPUs share.
+    #[inline(always)]
+    pub(crate) fn cpu_clock_ns(self, now_ns: u64) -> Option<u64> {
+        if TASK_EXEC_START.load() == 0 {
+            return None;
+        }
+        let charged_ns: u64 = read(self.0, &TASK_SUM_EXEC);
+        let charged_at: u64 = read(self.0, &TASK_EXEC_START);
+        let fair: *const u8 = read(self.0, &TASK_CFS_RQ);
+        let queue: *const u8 = read(fair, &CFS_RQ_RQ);
+        let clock_ns: u64 = read(queue, &RQ_CLOCK);
+        let left_out_ns = clock_ns.wrapping_sub(read(queue, &RQ_CLOCK_TASK));
+        let since_ns = now_ns.wrapping_sub(charged_at.wrapping_add(left_out_ns));
+        Some(charged_ns.wrapping_add(since_ns))
     }
 
     /// Threads of the process that have not begun to exit.
@@ -231,27 +253,6 @@ impl Cqe {
         // SAFETY: as above.
         unsafe { self.0.add(CQE_RES).cast::<i32>().read() }
     }
-}
-
-/// The local port of the `struct sock` that the `n`th argument of a tracepoint points at; `None`
-/// where it is null.
-#[inline(always)]
-pub(crate) fn local_port(ctx: &BtfTracePointContext, n: usize) -> Option<u16> {
-    let sock: *const u8 = ctx.arg(n);
-    if sock.is_null() {
-        return None;
-    }
-    let port: u16 = read(sock, &SOCK_NUM);
-    if port != 0 {
-        return Some(port);
-    }
-    // It has given up its port, and the last segments that it sends still come from there. Only what
-    // was a whole socket gets here. Not a load: to the verifier it is no `struct inet_sock`.
-    if LOOK_UP.load() == 0 {
-        return None;
-    }
-    let port: u16 = Object(sock as u64).copy(&INET_SPORT)?;
-    Some(u16::from_be(port))
 }
 
 /// The `n`th argument of a tracepoint as a number, also where it is an address: the verifier lets

@@ -11,7 +11,7 @@ use crate::{
     call, descriptor,
     kernel::{Task, add, fetch_and, fetch_or, kind, load, slot, store},
     maps::{ENDS, EVENTS, FOLLOW, STARTS, TARGETS},
-    sched,
+    sched, tls,
 };
 
 /// The flags of a process; none for an id outside the table.
@@ -96,6 +96,7 @@ pub(crate) fn exit(ctx: &BtfTracePointContext, states: bool) {
     } else if let Some(start) = STARTS.get(task.tid()) {
         store(&start.0, 0);
     }
+    tls::ends(task);
     // The last two threads may both find none alive: the flags of a process that has just ended
     // count as well.
     if flags & (TARGET | ENDED) != 0 {

@@ -48,6 +48,8 @@ mod stack;
 #[cfg(target_arch = "bpf")]
 mod tcp;
 #[cfg(target_arch = "bpf")]
+mod tls;
+#[cfg(target_arch = "bpf")]
 mod uring;
 
 #[cfg(not(target_arch = "bpf"))]

@@ -11,8 +11,8 @@ use aya_ebpf::{Global, bindings::BPF_F_MMAPABLE, macros::map, maps::Array};
 use profiler_common::{
     BelowEvents, CountRow, CpuRow, DESCRIPTOR_ENTRIES, DescriptorEntry, EndRow, ErrnoRow, Events,
     GROUP_NONE, GroupEntry, LabelClock, Lives, PORT_WORDS, PortWord, ROWS, SegmentSlot, SleepSlot,
-    SplitRow, StackEntry, StackHead, StackScratch, StartSlot, TargetEntry, TimeRow, UNKNOWN_ROWS,
-    UnknownEntry, UringRepeat, UringRow, UringSlot, WaitRow,
+    SplitRow, StackEntry, StackHead, StackScratch, StartSlot, TargetEntry, TimeRow, TlsRow,
+    TlsSlot, UNKNOWN_ROWS, UnknownEntry, UringRepeat, UringRow, UringSlot, WaitRow,
 };
 
 /// Per CPU and row; capacity: possible CPUs * rows.
@@ -99,6 +99,13 @@ pub(crate) static URING_REPEATS: Array<UringRepeat> = Array::with_max_entries(1,
 #[map]
 pub(crate) static URING_SLOTS: Array<UringSlot> = Array::with_max_entries(1, 0);
 
+/// Per CPU and function of TLS libraries; capacity: possible CPUs * functions, or 1 where none are probed.
+#[map]
+pub(crate) static TLS_ROWS: Array<TlsRow> = Array::with_max_entries(1, BPF_F_MMAPABLE);
+/// By thread; capacity: all slots, or 1 where no TLS library is probed. Only the programs read it.
+#[map]
+pub(crate) static TLS_SLOTS: Array<TlsSlot> = Array::with_max_entries(1, 0);
+
 /// Whether children of a target become targets.
 #[unsafe(no_mangle)]
 pub(crate) static FOLLOW: Global<u8> = Global::new(0);
@@ -112,6 +119,9 @@ pub(crate) static LOOK_UP: Global<u8> = Global::new(1);
 /// Whether only the rows in [`ONLY`] are counted.
 #[unsafe(no_mangle)]
 pub(crate) static FILTERED: Global<u8> = Global::new(0);
+/// Whether functions of TLS libraries are probed.
+#[unsafe(no_mangle)]
+pub(crate) static TLS: Global<u8> = Global::new(0);
 /// Whether operations of `io_uring` are timed.
 #[unsafe(no_mangle)]
 pub(crate) static URING_TIMED: Global<u8> = Global::new(0);
@@ -206,3 +216,6 @@ pub(crate) static RQ_CLOCK: Global<u32> = Global::new(0);
 /// `rq.clock_task`.
 #[unsafe(no_mangle)]
 pub(crate) static RQ_CLOCK_TASK: Global<u32> = Global::new(0);
+/// `task_struct.se.sum_exec_runtime`.
+#[unsafe(no_mangle)]
+pub(crate) static TASK_SUM_EXEC: Global<u32> = Global::new(0);

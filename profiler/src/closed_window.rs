@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use recording::{
     Calibration, Detail, Group, GroupBy, IoUring, NotMeasured, OwnCost, Profile, ProfileSlice,
-    ProfiledProcess, Stacks, Warning, Window,
+    ProfiledProcess, Stacks, TlsTime, Warning, Window,
 };
 
 use crate::below::{self, BelowWindow};
@@ -16,6 +16,7 @@ use crate::slices::counts_between;
 use crate::snapshot::Snapshot;
 use crate::stacks::StackCopy;
 use crate::states::{States, StatesDelta};
+use crate::tls::{TlsCopy, TlsWindow};
 
 /// What was read at an edge of the window.
 #[derive(Debug)]
@@ -26,6 +27,7 @@ pub(crate) struct Edge {
     pub(crate) groups: GroupCopy,
     /// At detail `stacks`.
     pub(crate) stacks: StackCopy,
+    pub(crate) tls: TlsCopy,
     pub(crate) clocks: KernelClocks,
     /// Run time and runs of our programs by the kernel's statistics.
     pub(crate) run_statistics: Option<(u64, u64)>,
@@ -76,6 +78,8 @@ pub(crate) struct ClosedWindow {
     pub(crate) below: BelowWindow,
     /// What the reader has to know of the processes.
     pub(crate) about_processes: Vec<Warning>,
+    /// Where TLS libraries were looked for.
+    pub(crate) tls: Option<TlsWindow>,
     /// At detail `stacks`.
     pub(crate) stacks: Option<WindowStacks>,
 }
@@ -125,7 +129,7 @@ impl ClosedWindow {
             lost: delta.lost(),
             cost: self.cost(&delta, states.as_ref()),
             ended_early: None,
-            tls_time: None,
+            tls_time: self.tls_time(),
             requests: None,
             not_measured: self.not_measured(),
             warnings: self.warnings(),
@@ -147,6 +151,12 @@ impl ClosedWindow {
             slices: self.slices,
             stacks: self.stacks.map(|window| window.stacks),
         }
+    }
+
+    fn tls_time(&self) -> Option<TlsTime> {
+        let are_calls_timed = self.detail >= Detail::Times && self.only.is_none();
+        let window = self.tls.as_ref()?;
+        Some(window.tls_time(&self.start.tls, &self.end.tls, are_calls_timed))
     }
 
     /// Whether calls of this name were counted: one that was not has no row, not one of zeros.
@@ -299,11 +309,20 @@ impl ClosedWindow {
             ));
         }
         not_measured.extend(self.below.not_measured(&self.missing));
+        not_measured.extend(self.tls.iter().filter_map(TlsWindow::not_measured));
         not_measured
     }
 
     fn warnings(&self) -> Vec<Warning> {
         let mut warnings = self.about_processes.clone();
+        if self.tls.is_some() {
+            warnings.push(Warning {
+                code: "tls_probes".into(),
+                text: "probes on TLS libraries slow the target down (--tls); from Linux 6.11 on each of them \
+                       makes a system call of the target, uretprobe, which is among its calls"
+                    .into(),
+            });
+        }
         if !self.was_quiet {
             warnings.push(Warning {
                 code: "not_quiet".into(),

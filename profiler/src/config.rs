@@ -40,6 +40,9 @@ pub struct Config {
     pub return_within: Option<Duration>,
     /// Samples per second of each CPU, at detail `stacks`.
     pub stack_hz: u32,
+    /// Whether the functions of the target's TLS libraries are probed, which costs every process that has
+    /// them some microseconds a call.
+    pub tls: bool,
     /// Sizes of the tables.
     pub limits: Limits,
 }
@@ -59,6 +62,7 @@ impl Config {
             slice_details: false,
             return_within: None,
             stack_hz: STACK_HZ,
+            tls: false,
             limits: Limits::default(),
         }
     }

@@ -52,6 +52,7 @@ mod states;
 #[expect(unsafe_code, reason = "the one module that needs it")]
 mod sys;
 mod target;
+mod tls;
 mod tracers;
 mod tracked;
 mod unit;

@@ -27,6 +27,7 @@ use crate::snapshot::number_of_row;
 use crate::source::{Bpf, CounterSource, Tables};
 use crate::stacks::{self, Sampling, StackDelta, Symbols};
 use crate::sys::process_cpu_ns;
+use crate::tls::Tls;
 use crate::tracked::Tracked;
 use crate::{Config, ProfilerError, privileges};
 use returns::Absences;
@@ -45,6 +46,7 @@ pub struct Session {
     absences: Absences,
     /// At detail `stacks`.
     symbols: Option<Symbols>,
+    tls: Tls,
 }
 
 #[derive(Debug)]
@@ -89,6 +91,10 @@ impl Session {
         );
         session.symbols = (session.config.detail >= Detail::Stacks).then(Symbols::attach);
         session.meet();
+        if session.config.tls {
+            let pids = session.tracked.alive();
+            session.tls = Tls::attach(&pids, session.source.as_mut());
+        }
         session.attach_ns = duration_ns(begun.elapsed());
         Ok(session)
     }
@@ -105,6 +111,7 @@ impl Session {
             last_events: (0, 0),
             below: Below::default(),
             symbols: None,
+            tls: Tls::default(),
         }
     }
 
@@ -239,6 +246,7 @@ impl Session {
             below,
             about_processes,
             stacks,
+            tls: self.config.tls.then(|| self.tls.window(&alive)),
         };
         Ok(closed.into_profile(&row_names(&self.source.tables())))
     }
@@ -475,6 +483,14 @@ mod tests {
 
         fn stack_clock(&self) -> Option<recording::StackClock> {
             self.0.stack_clock()
+        }
+
+        fn probe_functions(
+            &mut self,
+            file: &std::path::Path,
+            functions: &[crate::source::Probed],
+        ) -> Result<(), ProfilerError> {
+            self.0.probe_functions(file, functions)
         }
 
         fn give_states(&mut self) -> Result<(), ProfilerError> {

@@ -13,7 +13,7 @@ use std::time::Instant;
 use profiler_common::{
     BelowEvents, CountRow, CpuRow, EndRow, ErrnoRow, Events, GroupEntry, LabelClock, Lives,
     PortWord, SegmentSlot, SleepSlot, SplitRow, StackEntry, StackHead, StartSlot, TargetEntry,
-    TimeRow, UnknownEntry, UringRow, WaitRow,
+    TimeRow, TlsRow, UnknownEntry, UringRow, WaitRow,
 };
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 
@@ -69,6 +69,8 @@ unsafe impl Shared for SleepSlot {}
 unsafe impl Shared for StackEntry {}
 // SAFETY: as above.
 unsafe impl Shared for StackHead {}
+// SAFETY: as above.
+unsafe impl Shared for TlsRow {}
 
 /// The entries of an array map, mapped into this process.
 #[derive(Debug)]

@@ -12,6 +12,10 @@ pub struct TlsTime {
     pub libraries: Vec<TlsLibrary>,
     /// One row per function that was probed.
     pub functions: Vec<TlsFunction>,
+    /// Calls whose begin or end was not seen: of threads that died or jumped out of one, or that take
+    /// turns on one thread with stacks of their own.
+    #[serde(default)]
+    pub lost: u64,
 }
 
 /// A TLS library in a process of the target.
@@ -40,6 +44,10 @@ pub struct TlsFunction {
     pub time: TimeStats,
     /// CPU time from entry to exit, ns; `null` where the kernel's clock could not be read there.
     pub cpu_ns: Option<u64>,
+    /// Time inside of system calls meanwhile, ns: what is left of the CPU time is in the library. `null`
+    /// where calls are not timed.
+    #[serde(default)]
+    pub calls_ns: Option<u64>,
     /// Handshakes that were completed by a call of it; `null` for others.
     pub handshakes: Option<u64>,
 }
@@ -54,6 +62,8 @@ pub enum TlsPurpose {
     Handshake,
     /// Decrypting.
     Read,
+    /// Making a connection's state and taking it down.
+    Session,
     /// Encrypting.
     Write,
 }

@@ -69,6 +69,10 @@ pub(crate) struct ProfileArgs {
     /// Let the kernel keep statistics of eBPF programs meanwhile; taxes every program on the host.
     #[arg(long)]
     pub(crate) bpf_stats: bool,
+    /// Time inside TLS libraries, by probes on their functions: about 10 us for each call of one, in
+    /// every process that has the library (see docs/tls.md).
+    #[arg(long)]
+    pub(crate) tls: bool,
     /// Leave children out, those that exist and those to come.
     #[arg(long)]
     pub(crate) no_follow: bool,

@@ -84,6 +84,7 @@ pub(super) fn plan(config: &Config) -> Result<LoadPlan, ProfilerError> {
         filtered: config.only.is_some(),
         statistics: config.bpf_stats,
         stack_hz: config.stack_hz,
+        tls: config.tls,
     })
 }
 

@@ -12,6 +12,7 @@ use crate::processes;
 use crate::snapshot::Snapshot;
 use crate::stacks::StackCopy;
 use crate::states::States;
+use crate::tls::TlsCopy;
 
 /// The counters at one moment.
 #[derive(Debug)]
@@ -32,6 +33,7 @@ impl Session {
             states: copied.states,
             groups: copied.groups,
             stacks: copied.stacks,
+            tls: TlsCopy::take(self.source.tables().tls),
             clocks: KernelClocks::read(&self.tracked.alive()),
             run_statistics: self.source.run_statistics(),
         }

@@ -8,16 +8,19 @@ use std::collections::BTreeSet;
 use std::error::Error as StdError;
 use std::io::{self, Read as _};
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd, RawFd};
+use std::path::Path;
 use std::sync::atomic::AtomicU64;
 
 use aya::maps::Map;
 use aya::programs::links::LinkError;
-use aya::programs::{Program, ProgramError};
+use aya::programs::uprobe::{UProbeAttachLocation, UProbeAttachPoint, UProbeLinkId, UProbeScope};
+use aya::programs::{Program, ProgramError, UProbe};
 use aya::{Ebpf, EbpfError, EbpfLoader, Endianness};
 use profiler_common::{
     BelowEvents, CountRow, CpuRow, EndRow, ErrnoRow, Events, GroupEntry, LabelClock, Lives,
     PORT_WORDS, PortWord, ROWS, SegmentSlot, SleepSlot, SplitRow, StackEntry, StackHead, StartSlot,
-    TargetEntry, TimeRow, UNKNOWN_ROWS, UnknownEntry, UringRow, WaitRow, global, map, program,
+    TargetEntry, TimeRow, TlsRow, UNKNOWN_ROWS, UnknownEntry, UringRow, WaitRow, global, map,
+    program,
 };
 use recording::{Detail, StackClock};
 
@@ -25,7 +28,8 @@ use super::loaded::Loaded;
 use super::object::{check_abi, object};
 use super::offsets::Offsets;
 use super::programs::{FUNCTION, LIFECYCLE, programs};
-use super::{ByThread, CounterSource, StackTables, Tables, below};
+use super::refusal::{not_permitted, refused};
+use super::{ByThread, CounterSource, Probed, StackTables, Tables, below};
 use crate::btf::Btf;
 use crate::sys::{Mapping, Parts, Shared};
 use crate::{Hook, ProfilerError, privileges};
@@ -33,6 +37,10 @@ use sizes::Sizes;
 
 /// What to load, and how large.
 #[derive(Clone, Copy, Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "switches that do not depend on each other"
+)]
 pub(crate) struct LoadPlan {
     pub(crate) detail: Detail,
     pub(crate) hook: Hook,
@@ -51,6 +59,8 @@ pub(crate) struct LoadPlan {
     pub(crate) statistics: bool,
     /// Samples per second of each CPU, at detail `stacks`.
     pub(crate) stack_hz: u32,
+    /// Whether functions of TLS libraries will be probed.
+    pub(crate) tls: bool,
 }
 
 /// The programs in the kernel, attached as long as this lives.
@@ -80,6 +90,7 @@ pub(crate) struct Bpf {
     stack_head: Mapping<StackHead>,
     stack_words: Mapping<AtomicU64>,
     stack_clock: Option<StackClock>,
+    tls: Mapping<TlsRow>,
     map_bytes: u64,
     programs: Vec<RawFd>,
     missing: Vec<String>,
@@ -134,6 +145,7 @@ impl Bpf {
             stack_head: mapping(&ebpf, map::STACK_HEAD, 1)?,
             stack_words: mapping(&ebpf, map::STACK_WORDS, sizes.stack_words)?,
             stack_clock: clock.map(|(clock, _)| clock),
+            tls: mapping(&ebpf, map::TLS_ROWS, sizes.tls)?,
             map_bytes: map_bytes(&ebpf),
             programs,
             missing,
@@ -171,6 +183,7 @@ impl CounterSource for Bpf {
                 words: self.stack_words.entries(),
                 sleeps: ByThread::Mapped(&self.sleeps),
             },
+            tls: self.tls.entries(),
         }
     }
 
@@ -195,6 +208,29 @@ impl CounterSource for Bpf {
 
     fn stack_clock(&self) -> Option<StackClock> {
         self.stack_clock
+    }
+
+    fn probe_functions(&mut self, file: &Path, functions: &[Probed]) -> Result<(), ProfilerError> {
+        // The exits first: a call that is seen to begin is then seen to end.
+        let mut made = Vec::new();
+        for name in [program::TLS_EXIT, program::TLS_ENTER] {
+            let fd = match probe_all(&mut self.ebpf, name, file, functions, &mut made) {
+                Ok(fd) => fd,
+                Err(error) => {
+                    // Half of the probes would be worse than none.
+                    for (program, link) in made {
+                        // What cannot be detached goes with the programs.
+                        let _detached = probe_program(&mut self.ebpf, program).detach(link);
+                    }
+                    return Err(not_permitted("probe functions of a TLS library", &error)
+                        .unwrap_or_else(|| refused(name, &error)));
+                }
+            };
+            if !self.programs.contains(&fd) {
+                self.programs.push(fd);
+            }
+        }
+        Ok(())
     }
 
     fn give_states(&mut self) -> Result<(), ProfilerError> {
@@ -236,6 +272,7 @@ fn load_object(
     let look_up = u8::from(!privileges::is_confidential());
     let uring_timed = u8::from(plan.detail >= Detail::Times);
     let keep_stacks = u8::from(plan.detail >= Detail::Stacks);
+    let tls = u8::from(plan.tls);
     let unknown_limit = plan.unknown_numbers.min(UNKNOWN_ROWS);
     let mut loader = EbpfLoader::new();
     loader
@@ -246,7 +283,8 @@ fn load_object(
         .override_global(global::LOOK_UP, &look_up, true)
         .override_global(global::FILTERED, &filtered, true)
         .override_global(global::KEEP_STACKS, &keep_stacks, true)
-        .override_global(global::URING_TIMED, &uring_timed, true);
+        .override_global(global::URING_TIMED, &uring_timed, true)
+        .override_global(global::TLS, &tls, true);
     for (name, entries) in sizes.by_map() {
         loader.map_max_entries(name, entries);
     }
@@ -309,6 +347,38 @@ fn attach_one(program: &mut Program, point: &str, btf: &aya::Btf) -> Result<RawF
         _ => unreachable!("the object was built with programs of these types"),
     }
     Ok(program.fd()?.as_fd().as_raw_fd())
+}
+
+/// Attaches a program to all these functions, for all processes that have the file; its descriptor.
+fn probe_all(
+    ebpf: &mut Ebpf,
+    name: &'static str,
+    file: &Path,
+    functions: &[Probed],
+    made: &mut Vec<(&'static str, UProbeLinkId)>,
+) -> Result<RawFd, ProgramError> {
+    let program = probe_program(ebpf, name);
+    if program.fd().is_err() {
+        program.load()?;
+    }
+    for function in functions {
+        let point = UProbeAttachPoint {
+            location: UProbeAttachLocation::AbsoluteOffset(function.file_offset),
+            cookie: Some(function.cookie.into()),
+        };
+        made.push((
+            name,
+            program.attach(point, file, UProbeScope::AllProcesses)?,
+        ));
+    }
+    Ok(program.fd()?.as_fd().as_raw_fd())
+}
+
+fn probe_program<'a>(ebpf: &'a mut Ebpf, name: &str) -> &'a mut UProbe {
+    let Some(Program::UProbe(program)) = ebpf.program_mut(name) else {
+        unreachable!("the object was built with a probe of this name");
+    };
+    program
 }
 
 /// Lets the kernel keep run statistics of all programs as long as the descriptor is open.
@@ -389,54 +459,4 @@ fn fdinfo(fd: RawFd, key: &str) -> Option<u64> {
     value.trim().parse().ok()
 }
 
-/// The error with its remedy, if it is one of permissions or limits. EACCES is not: that is what the verifier
-/// answers to a program that it does not accept.
-fn not_permitted(attempt: &str, error: &(dyn StdError + 'static)) -> Option<ProfilerError> {
-    let mut cause = Some(error);
-    while let Some(error) = cause {
-        let number = error
-            .downcast_ref::<io::Error>()
-            .and_then(io::Error::raw_os_error);
-        if number == Some(libc::EMFILE) {
-            return Some(ProfilerError::too_many_files(attempt));
-        }
-        if number == Some(libc::EPERM) {
-            return Some(ProfilerError::NotPermitted {
-                attempt: attempt.to_owned(),
-                reason: privileges::why_not_permitted(),
-            });
-        }
-        cause = error.source();
-    }
-    None
-}
-
-fn refused(what: &str, error: &(dyn StdError + 'static)) -> ProfilerError {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let inner = error.to_string();
-        if !text.contains(&inner) {
-            text = format!("{text}: {inner}");
-        }
-        cause = error.source();
-    }
-    if let Some(reason) = privileges::why_not_verified(&text) {
-        let attempt = format!("load {what}");
-        return ProfilerError::NotPermitted { attempt, reason };
-    }
-    // The verifier's log can have megabytes; what it stumbled over is at its end.
-    let skip = text
-        .char_indices()
-        .rev()
-        .nth(MOST_CAUSE)
-        .map_or(0, |(at, _)| at);
-    ProfilerError::Refused {
-        what: what.to_owned(),
-        cause: text.split_off(skip),
-    }
-}
-
 const VMLINUX_BTF: &str = "/sys/kernel/btf/vmlinux";
-/// Characters of a cause that are kept.
-const MOST_CAUSE: usize = 2000;

@@ -29,7 +29,7 @@ pub fn loaded_programs() -> io::Result<usize> {
         .flat_map(programs)
         .chain([FUNCTION])
         .map(|(name, _)| name)
-        .chain([program::STACK_SAMPLE])
+        .chain([program::STACK_SAMPLE, program::TLS_ENTER, program::TLS_EXIT])
         .chain(below::PROGRAMS);
     // The kernel keeps 15 bytes of a name.
     let names: Vec<&str> = ours.map(|name| name.get(..15).unwrap_or(name)).collect();

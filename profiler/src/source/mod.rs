@@ -6,6 +6,7 @@ mod loaded;
 mod object;
 mod offsets;
 mod programs;
+mod refusal;
 #[cfg(test)]
 pub(crate) mod replay;
 
@@ -15,13 +16,14 @@ pub(crate) use loaded::Loaded;
 pub use loaded::loaded_programs;
 pub use object::bpf_object_sha256;
 
+use std::path::Path;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
 use profiler_common::{
     BelowEvents, CountRow, CpuRow, ENDED, EndRow, ErrnoRow, Events, GroupEntry, LabelClock, Lives,
     PortWord, SegmentSlot, SleepSlot, SplitRow, StackEntry, StackHead, StartSlot,
-    TARGETS_PER_ENTRY, TargetEntry, TimeRow, UnknownEntry, UringRow, WaitRow, bits,
+    TARGETS_PER_ENTRY, TargetEntry, TimeRow, TlsRow, UnknownEntry, UringRow, WaitRow, bits,
 };
 
 use recording::StackClock;
@@ -55,8 +57,20 @@ pub(crate) trait CounterSource: std::fmt::Debug + Send {
     /// What stacks are sampled by; `None` below detail `stacks`.
     fn stack_clock(&self) -> Option<StackClock>;
 
+    /// Probes entry and exit of functions of a file, in every process that has it: all of them, or none.
+    fn probe_functions(&mut self, file: &Path, functions: &[Probed]) -> Result<(), ProfilerError>;
+
     /// Gives every thread of the targets that has no state its first: detail `sched`.
     fn give_states(&mut self) -> Result<(), ProfilerError>;
+}
+
+/// A function of a file that is probed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Probed {
+    /// What the programs know it by.
+    pub(crate) cookie: u32,
+    /// Where its code is in the file, bytes.
+    pub(crate) file_offset: u64,
 }
 
 /// The tables as `profiler-common` describes them; one that a detail does not use has one entry.
@@ -82,6 +96,7 @@ pub(crate) struct Tables<'a> {
     pub(crate) ports: &'a [PortWord],
     pub(crate) urings: &'a [UringRow],
     pub(crate) stacks: StackTables<'a>,
+    pub(crate) tls: &'a [TlsRow],
 }
 
 /// Those of detail `stacks`.

@@ -51,12 +51,16 @@ impl Offsets {
 
 /// Where the clocks of run queues are; `None` where a thread does not lead to its run queue (a kernel
 /// without groups of threads for the scheduler).
-fn queue_clocks(btf: &Btf<'_>) -> Option<[(&'static str, u32); 5]> {
+fn queue_clocks(btf: &Btf<'_>) -> Option<[(&'static str, u32); 6]> {
     let field = |structure, path: &[&str]| btf.field_offset(structure, path, 8).ok();
     Some([
         (
             global::TASK_EXEC_START,
             field("task_struct", &["se", "exec_start"])?,
+        ),
+        (
+            global::TASK_SUM_EXEC,
+            field("task_struct", &["se", "sum_exec_runtime"])?,
         ),
         (
             global::TASK_CFS_RQ,

@@ -2,6 +2,7 @@
 //! the programs would.
 
 use std::array::from_fn;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
@@ -14,7 +15,7 @@ use profiler_common::{
     log2_bucket, pack_place,
 };
 
-use super::{ByThread, CounterSource, StackTables, Tables};
+use super::{ByThread, CounterSource, Probed, StackTables, Tables};
 use recording::StackClock;
 
 use crate::ProfilerError;
@@ -110,7 +111,10 @@ impl Replay {
         let [kernel, user] = parts;
         let at = self.stack_head.words.load(Relaxed);
         let words = kernel.iter().chain(user);
-        for (slot, word) in self.stack_words[at as usize..].iter().zip(words) {
+        for (slot, word) in self.stack_words[usize::try_from(at).expect("a place in the table")..]
+            .iter()
+            .zip(words)
+        {
             slot.store(*word, Relaxed);
         }
         add(&self.stack_head.words, (kernel.len() + user.len()) as u64);
@@ -195,6 +199,7 @@ impl CounterSource for Replay {
                 words: &self.stack_words,
                 sleeps: ByThread::Here(&self.sleeps),
             },
+            tls: &[],
         }
     }
 
@@ -216,6 +221,10 @@ impl CounterSource for Replay {
 
     fn stack_clock(&self) -> Option<StackClock> {
         None
+    }
+
+    fn probe_functions(&mut self, _: &Path, _: &[Probed]) -> Result<(), ProfilerError> {
+        Ok(())
     }
 
     fn give_states(&mut self) -> Result<(), ProfilerError> {

@@ -50,11 +50,7 @@ impl ElfFile {
         let cache = ReadCache::new(file);
         let file = object::File::parse(&cache).map_err(io::Error::other)?;
         let id = file.build_id().ok().flatten();
-        let build_id = id.map(|id| {
-            id.iter()
-                .map(|byte| format!("{byte:02x}"))
-                .collect::<String>()
-        });
+        let build_id = id.map(recording::hex);
         let has = |section: &str| {
             let section = file.section_by_name(section);
             section.is_some_and(|section| section.size() > 0)

@@ -164,15 +164,13 @@ fn ends_early(user: &[Place]) -> bool {
         return false;
     }
     let frame = &outermost.frame;
-    match &frame.name {
-        Some(name) => !is_outermost(name),
-        // The function of a C library that calls `main` is in no table of a stripped library. It is
-        // called by nobody, and calls what is outside.
-        None => {
-            let calls_out = user.get(1).is_some_and(|place| !is_c_library(&place.frame));
-            !(is_c_library(frame) && calls_out)
-        }
+    if let Some(name) = &frame.name {
+        return !is_outermost(name);
     }
+    // The function of a C library that calls `main` is in no table of a stripped library. It is
+    // called by nobody, and calls what is outside.
+    let calls_out = user.get(1).is_some_and(|place| !is_c_library(&place.frame));
+    !(is_c_library(frame) && calls_out)
 }
 
 fn is_outermost(name: &str) -> bool {

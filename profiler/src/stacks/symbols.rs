@@ -90,9 +90,9 @@ impl Symbols {
             return;
         };
         let is_new = !self.processes.contains_key(&pid);
-        let room = self.processes.len() < MOST_ROOTS;
+        let has_room = self.processes.len() < MOST_ROOTS;
         let process = self.processes.entry(pid).or_default();
-        if is_new && room {
+        if is_new && has_room {
             process.root = Root::of(pid).ok();
         }
         for region in space.regions() {

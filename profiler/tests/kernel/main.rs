@@ -24,5 +24,6 @@ mod sched;
 mod stacks;
 mod strace;
 mod targets;
+mod tls;
 mod tracers;
 mod workload_process;

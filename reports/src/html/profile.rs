@@ -53,6 +53,11 @@ pub fn profile(recording: &Recording, end: &Footer) -> String {
                 },
             ));
         }
+        let functions = view::tls::functions(profile);
+        if !functions.rows.is_empty() {
+            let table = element::table("Functions of TLS libraries", &functions);
+            sections.push(section("tls", "TLS", table));
+        }
     }
     Single {
         verb: "profile",

@@ -43,6 +43,7 @@ pub fn profile(recording: &Recording, end: &Footer) -> String {
             document.table(Priority::Tables, &groups);
         }
         document.table(Priority::Tables, &view::below::operations(profile));
+        document.table(Priority::Tables, &view::tls::functions(profile));
         document.details("per second", &view_of::rates(profile, usize::MAX));
     }
     document.text(&escape(&view::machine(&recording.host)));

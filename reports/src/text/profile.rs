@@ -46,6 +46,10 @@ pub fn profile(recording: &Recording, style: &Style, end: &Footer) -> String {
     if !operations.rows.is_empty() {
         text.push_str(&table(style, operations));
     }
+    let functions = view::tls::functions(profile);
+    if !functions.rows.is_empty() {
+        text.push_str(&table(style, functions));
+    }
     text.push_str(&footer(style, end));
     text
 }

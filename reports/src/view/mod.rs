@@ -21,6 +21,7 @@ pub(crate) mod profile;
 pub(crate) mod published;
 pub(crate) mod syscalls;
 pub(crate) mod threads;
+pub(crate) mod tls;
 mod transport;
 pub(crate) mod why;
 

@@ -42,6 +42,7 @@ pub(crate) fn lines(profile: &Profile) -> Vec<Line> {
     ));
     lines.extend(never_returned(profile));
     lines.extend(super::below::lines(profile));
+    lines.extend(super::tls::lines(profile));
     lines.push(cpu(profile));
     lines.extend(threads::lines(profile));
     lines.push(cost(profile));

@@ -140,6 +140,7 @@ fn config(args: &ProfileArgs, targets: Vec<Target>) -> Config {
     config.only.clone_from(&args.only);
     config.bpf_stats = args.bpf_stats;
     config.stack_hz = args.stack_hz;
+    config.tls = args.tls;
     config.limits = profiler::Limits {
         target_ids: args.limits.targets,
         start_ids: args.limits.threads,

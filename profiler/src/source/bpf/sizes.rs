@@ -2,7 +2,7 @@
 
 use profiler_common::{
     GROUP_ENTRIES, GROUP_NONE, ROWS, STACK_CONTEXTS, STACK_ENTRIES, STACK_WORDS, TARGETS_PER_ENTRY,
-    URING_REPEATS, URING_ROWS, URING_SLOTS, WAIT_ROWS, map,
+    TLS_ROWS, TLS_SLOTS, URING_REPEATS, URING_ROWS, URING_SLOTS, WAIT_ROWS, map,
 };
 use recording::Detail;
 
@@ -26,6 +26,8 @@ pub(super) struct Sizes {
     pub(super) stacks: u32,
     stack_scratch: u32,
     pub(super) stack_words: u32,
+    pub(super) tls: u32,
+    tls_slots: u32,
 }
 
 impl Sizes {
@@ -58,11 +60,13 @@ impl Sizes {
             stacks: if stacks { STACK_ENTRIES } else { 1 },
             stack_scratch: if stacks { cpus * STACK_CONTEXTS } else { 1 },
             stack_words: if stacks { STACK_WORDS } else { 1 },
+            tls: if plan.tls { cpus * TLS_ROWS } else { 1 },
+            tls_slots: if plan.tls { TLS_SLOTS } else { 1 },
         })
     }
 
     /// They, by the name of the map.
-    pub(super) fn by_map(&self) -> [(&'static str, u32); 16] {
+    pub(super) fn by_map(&self) -> [(&'static str, u32); 18] {
         [
             (map::COUNTS, self.counts),
             (map::CPUS, self.cpus),
@@ -80,6 +84,8 @@ impl Sizes {
             (map::STACKS, self.stacks),
             (map::STACK_SCRATCH, self.stack_scratch),
             (map::STACK_WORDS, self.stack_words),
+            (map::TLS_ROWS, self.tls),
+            (map::TLS_SLOTS, self.tls_slots),
         ]
     }
 }

@@ -15,6 +15,8 @@ mod raw;
 #[expect(unsafe_code, reason = "requests point at memory")]
 mod ring;
 mod spending;
+#[expect(unsafe_code, reason = "its functions have the names of a library's")]
+mod tls;
 mod waiting;
 
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -80,6 +82,7 @@ fn main() {
         Some("sleepers-that-end") => fleets::sleepers_that_end(number(1)),
         Some("spawn") => spawn(number(1)),
         Some("spawn-forever") => spawn_forever(),
+        Some("shake-hands") => tls::shake_hands(number(1)),
         Some("spend") => spending::spend(number(1)),
         Some("spin-on") => spending::spin_on(number(1), number(2)),
         Some("stop-exec") => stop_exec(&args[1..]),

@@ -143,6 +143,13 @@ pub(crate) fn wait_child() {
     assert!(pid > 0, "a child ends");
 }
 
+/// Ends the running thread, and nothing of what it is in.
+pub(crate) fn exit_thread() -> ! {
+    // SAFETY: nobody joins the thread, and nothing of it is used any more.
+    unsafe { libc::syscall(libc::SYS_exit, 0) };
+    unreachable!("the thread has ended")
+}
+
 /// Ends the process with this one call.
 pub(crate) fn exit_group() -> ! {
     // SAFETY: the call takes a number and does not return.

@@ -20,7 +20,8 @@ impl Code {
         let start = std::ptr::NonNull::new(start.cast::<u8>()).expect("not at zero");
         // SAFETY: the mapping is longer than the code.
         unsafe {
-            start.copy_from_nonoverlapping(std::ptr::NonNull::from(HOT_LOOP).cast(), HOT_LOOP.len())
+            start
+                .copy_from_nonoverlapping(std::ptr::NonNull::from(HOT_LOOP).cast(), HOT_LOOP.len());
         };
         Self(start)
     }
