@@ -20,6 +20,7 @@ mod strace;
 mod survivors;
 mod targets;
 mod terminal;
+mod tls;
 mod unprivileged;
 mod whyfast;
 

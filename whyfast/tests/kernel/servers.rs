@@ -106,7 +106,7 @@ fn live_nginx_equals_strace() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let (nginx, port) = start_nginx(folder.path());
+    let (nginx, port) = start_nginx(folder.path(), None);
     let workers = children(nginx.0.0.id());
     let [worker] = workers[..] else {
         panic!("one worker was asked for, {workers:?} found")
@@ -214,7 +214,13 @@ fn check_equal(pid: u32, port: u16, reading: &str, table: &Path, waits: u64) {
 }
 
 /// nginx, ended in order: killed, its master would leave the worker behind.
-struct Nginx(Mortal);
+pub(crate) struct Nginx(Mortal);
+
+impl Nginx {
+    pub(crate) fn pid(&self) -> u32 {
+        self.0.0.id()
+    }
+}
 
 impl Drop for Nginx {
     fn drop(&mut self) {
@@ -235,13 +241,16 @@ fn site(folder: &Path) -> (PathBuf, u16) {
     (root, listener.local_addr().unwrap().port())
 }
 
-fn start_nginx(folder: &Path) -> (Nginx, u16) {
+/// One worker; over TLS with these lines of configuration.
+pub(crate) fn start_nginx(folder: &Path, tls: Option<&str>) -> (Nginx, u16) {
     let (root, port) = site(folder);
     let folder_name = folder.display();
     let config = format!(
         "daemon off; worker_processes 1; pid {folder_name}/pid; user root;\n\
          events {{ }}\nhttp {{ access_log off; keepalive_requests 1000000;\n\
-         server {{ listen 127.0.0.1:{port}; root {}; }} }}\n",
+         server {{ listen 127.0.0.1:{port}{}; {} root {}; }} }}\n",
+        if tls.is_some() { " ssl" } else { "" },
+        tls.unwrap_or_default(),
         root.display()
     );
     let path = folder.join("nginx.conf");
@@ -298,7 +307,7 @@ fn listens(port: u16) -> bool {
 }
 
 /// Whether a thread of the process is in `epoll_wait` (232).
-fn waits_for_events(pid: u32) -> bool {
+pub(crate) fn waits_for_events(pid: u32) -> bool {
     let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else {
         return false;
     };
