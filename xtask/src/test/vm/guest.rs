@@ -136,9 +136,9 @@ fn read(path: &Path) -> Result<Vec<u8>> {
 
 const INIT: &str = "vm-init";
 const TARGET: &str = "x86_64-unknown-linux-gnu";
-/// The libraries of this system need not fit the tests' machine, symbols take time to load, and
-/// without optimisation reading the kernel's type information takes seconds there.
-const RUSTFLAGS: &str = "-C target-feature=+crt-static -C strip=symbols -C opt-level=1";
+/// The libraries of this system need not fit the tests' machine, debug information takes time to load (names of
+/// functions are what some tests look for), and without optimisation reading the kernel's type information takes seconds there.
+const RUSTFLAGS: &str = "-C target-feature=+crt-static -C strip=debuginfo -C opt-level=1";
 /// What tests start, besides programs of their own.
 pub(crate) const TOOLS: [&str; 5] = [
     "/bin/sh",
