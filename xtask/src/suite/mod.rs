@@ -165,9 +165,6 @@ impl Bench<'_> {
         if self.args.as_published {
             compare.arg("--as-published");
         }
-        for gate in refusal::allowed(&scenario.name) {
-            compare.args(["--allow-mismatch", gate]);
-        }
         compare.args(["--format", "html", "--out"]).arg(&folder);
         let page = self.out.join(format!("{}.html", scenario.name));
         compare.arg("--output").arg(&page);

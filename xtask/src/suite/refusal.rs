@@ -15,19 +15,10 @@ struct Known {
 /// What is done about a known refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum How {
-    /// It is allowed on the command line, since it would stop the run before anything is measured.
-    Allow,
     /// It stands, in checks alone, whose rounds are too short to mean something.
     InChecks,
     /// It stands.
     Stand,
-}
-
-/// The gates that a comparison of this scenario is told to allow.
-pub(super) fn allowed(scenario: &str) -> impl Iterator<Item = &'static str> {
-    let of = move |known: &&Known| known.how == How::Allow && known.scenario == Some(scenario);
-    let known: Vec<&Known> = KNOWN.iter().filter(of).collect();
-    known.into_iter().map(|known| known.gate)
 }
 
 /// Why a gate may refuse here; `None` where nothing is known, and it has to be looked at.
@@ -72,13 +63,6 @@ const KNOWN: &[Known] = &[
     of_checks("G11", "probes without optimisation in a short window"),
     of_checks("G13", "tests of the same machine may trace"),
     known(
-        "static-1b",
-        "G1",
-        How::Allow,
-        "the body is the same, but caddy says less in the head (175 bytes instead of 242), which is what it \
-         does by default",
-    ),
-    known(
         "tls-new-connections",
         "G6",
         How::Stand,
@@ -112,9 +96,6 @@ mod tests {
         );
         let refused = |id| gate(id, GateStatus::Refuse);
         assert_eq!(why("cache-hello", &refused("G1"), true), None);
-        assert!(why("static-1b", &refused("G1"), false).is_some());
-        assert_eq!(allowed("static-1b").collect::<Vec<_>>(), ["G1"]);
-        assert_eq!(allowed("cache-hello").count(), 0);
         assert_eq!(why("static-1b", &refused("G9"), false), None);
         assert!(why("static-1b", &refused("G9"), true).is_some());
         assert!(why("tls-new-connections", &refused("G6"), false).is_some());
