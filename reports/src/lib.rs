@@ -36,6 +36,7 @@ pub mod markdown;
 pub mod metrics;
 mod outcome;
 pub mod predict;
+pub mod prometheus;
 pub mod slices;
 pub mod statistics;
 pub mod text;

@@ -1,6 +1,7 @@
 //! The command line of `whyfast profile` as it is typed.
 
 use std::ffi::OsString;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -32,7 +33,7 @@ pub(crate) struct ProfileArgs {
     /// (`worker@`) stands for all of its instances.
     #[arg(long, value_name = "NAME")]
     pub(crate) unit: Vec<String>,
-    /// Wait until every target is there, at most this long. With --live and --duration 0 also for one that ends
+    /// Wait until every target is there, at most this long. With --live, --serve and --duration 0 also for one that ends
     /// and comes back.
     #[arg(
         long,
@@ -54,6 +55,15 @@ pub(crate) struct ProfileArgs {
     /// Show what happens on the whole screen as it happens; the report follows at the end. `?` there says how.
     #[arg(long, conflicts_with_all = ["command", "control"])]
     pub(crate) live: bool,
+    /// Serve the counters to Prometheus at this address until it ends: PORT (of 127.0.0.1) or ADDRESS:PORT. Nobody who
+    /// reaches it is asked for a password.
+    #[arg(
+        long,
+        value_name = "ADDRESS",
+        value_parser = crate::serve::address,
+        conflicts_with_all = ["command", "control", "live", "interval", "duration"]
+    )]
+    pub(crate) serve: Option<SocketAddr>,
     /// How much is probed.
     #[arg(long, value_enum, default_value_t = DetailArg::Times, value_name = "DETAIL")]
     pub(crate) detail: DetailArg,
@@ -138,6 +148,8 @@ pub(crate) enum ProfileFormat {
     Folded,
     /// With --detail stacks: a line per stack of waiting threads.
     FoldedOffCpu,
+    /// Counters as Prometheus reads them, for a file that a collector picks up (see also --serve).
+    Prometheus,
     /// With --interval: a line of JSON for each slice as it is taken, and one of the total.
     Jsonl,
     /// With --interval: lines of comma-separated values for each slice as it is taken, and for the total.

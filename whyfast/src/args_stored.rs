@@ -45,6 +45,8 @@ pub(crate) enum ReportFormat {
     Csv,
     /// One line per system call of every profiled round.
     CsvSyscalls,
+    /// Counters of a profile as Prometheus reads them.
+    Prometheus,
     /// Flame graphs, where functions were sampled (--detail stacks).
     Svg,
     /// One line per stack of running threads, for tools that draw flame graphs; microseconds.

@@ -19,6 +19,7 @@ mod machine;
 mod machine_cpu;
 mod output;
 mod process_tree;
+mod serve;
 mod signals;
 mod spawn;
 mod verbs;

@@ -26,6 +26,7 @@ use crate::half::describe;
 use crate::identity;
 use crate::launch::Launched;
 use crate::output::{self, Output, note};
+use crate::serve;
 use crate::signals::{Interrupt, leave_to_parent};
 use crate::verbs::wait::failed;
 use crate::verbs::{render, wait};
@@ -42,6 +43,7 @@ pub(crate) fn profile(args: &ProfileArgs) -> anyhow::Result<u8> {
     shown::check(args)?;
     let output = Output::open(args.output.output.as_deref())?;
     let capabilities = output.capabilities();
+    let listener = args.serve.map(serve::listen).transpose()?;
     let interrupt = Interrupt::install()?;
     let mut launched = launch(args)?;
     let mut targets = targets(args)?;
@@ -64,7 +66,7 @@ pub(crate) fn profile(args: &ProfileArgs) -> anyhow::Result<u8> {
     } else {
         CapabilitySet::empty()
     };
-    let (planned, output) = Planned::new(args, describe_target(args), output)?;
+    let (planned, output) = Planned::new(args, describe_target(args), output, listener)?;
     session.drop_privileges(capabilities | kill)?;
     if let Some(launched) = &mut launched {
         launched.release()?;

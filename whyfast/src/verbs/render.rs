@@ -4,6 +4,7 @@ use recording::{
     Arm, ArmKind, Load, Probes, Profile, Recording, RecordingKind, Round, RoundRole, ServerCpu,
     exit_code,
 };
+use reports::prometheus::Counters;
 use reports::{Footer, Style, flame, html, markdown, text};
 
 use crate::args::Format;
@@ -50,6 +51,7 @@ pub(crate) fn profile(
         ProfileFormat::Json => ReportFormat::Json,
         ProfileFormat::Markdown => ReportFormat::Markdown,
         ProfileFormat::Html => ReportFormat::Html,
+        ProfileFormat::Prometheus => ReportFormat::Prometheus,
         ProfileFormat::Svg => ReportFormat::Svg,
         ProfileFormat::Folded => ReportFormat::Folded,
         ProfileFormat::FoldedOffCpu => ReportFormat::FoldedOffCpu,
@@ -84,6 +86,13 @@ pub(crate) fn result(
         (ReportFormat::H2load, RecordingKind::Load) => reports::tools::h2load,
         (ReportFormat::Httperf, RecordingKind::Load) => reports::tools::httperf,
         (ReportFormat::Wrk, RecordingKind::Load) => reports::tools::wrk,
+        (ReportFormat::Prometheus, RecordingKind::Profile) => prometheus,
+        (ReportFormat::Prometheus, _) => {
+            return Err(Failure::usage(
+                "this format is for recordings of `whyfast profile`: ask for text, json, markdown or csv"
+                    .to_owned(),
+            ));
+        }
         (ReportFormat::Svg, _) => return stacks(flame::svg(recording)),
         (ReportFormat::Folded, _) => return stacks(flame::folded(recording, flame::Time::OnCpu)),
         (ReportFormat::FoldedOffCpu, _) => {
@@ -102,6 +111,15 @@ pub(crate) fn result(
         }
     };
     Ok(of_kind(recording))
+}
+
+fn prometheus(recording: &Recording) -> String {
+    let profile = recording
+        .rounds
+        .iter()
+        .find_map(|round| round.profile.as_ref());
+    let counters = profile.map(Counters::of).unwrap_or_default();
+    counters.render(&recording.tool.version)
 }
 
 fn stacks(rendered: Result<String, flame::NoStacks>) -> anyhow::Result<String> {

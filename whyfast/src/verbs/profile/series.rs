@@ -52,6 +52,7 @@ impl SeriesFormat {
             | ProfileFormat::Json
             | ProfileFormat::Markdown
             | ProfileFormat::Html
+            | ProfileFormat::Prometheus
             | ProfileFormat::Svg
             | ProfileFormat::Folded
             | ProfileFormat::FoldedOffCpu => None,

@@ -2,6 +2,7 @@
 //! terminal.
 
 use std::io::Write;
+use std::net::TcpListener;
 use std::time::Duration;
 
 use profiler::Config;
@@ -13,12 +14,14 @@ use crate::args_profile::{ProfileArgs, ProfileFormat};
 use crate::failure::Failure;
 use crate::live::{self, About, Live};
 use crate::output::Output;
+use crate::serve::Scraped;
 use crate::signals::Interrupt;
 
 /// Who will be shown the slices, before the window is open.
 pub(super) enum Planned {
     Nobody(Option<Duration>),
     Reader(SeriesFormat, Duration, Box<dyn Write + Send>),
+    Scrapers(TcpListener),
     User(About, Duration),
 }
 
@@ -27,6 +30,7 @@ pub(super) enum Planned {
 pub(super) enum Shown {
     Nobody(Nobody),
     Reader(Series),
+    Scrapers(Scraped),
     User(Box<Live>),
 }
 
@@ -34,6 +38,11 @@ pub(super) enum Shown {
 pub(super) fn check(args: &ProfileArgs) -> anyhow::Result<()> {
     let is_series = SeriesFormat::of(args.output.format).is_some();
     let is_endless = args.duration.is_some_and(|duration| duration.is_zero());
+    if is_series && args.serve.is_some() {
+        return Err(Failure::usage(
+            "--serve answers who asks for the counters, and --format jsonl or csv writes slices: choose one of both",
+        ));
+    }
     if is_series && args.live {
         return Err(Failure::usage(
             "--live shows the slices, and --format jsonl or csv writes them: choose one of both",
@@ -69,9 +78,10 @@ pub(super) fn check(args: &ProfileArgs) -> anyhow::Result<()> {
 
 /// What the options mean for how the target is followed.
 pub(super) fn configure(config: &mut Config, args: &ProfileArgs) {
-    let is_endless = args.duration.is_some_and(|duration| duration.is_zero());
+    let is_endless =
+        args.serve.is_some() || args.duration.is_some_and(|duration| duration.is_zero());
     config.endless = is_endless || args.live || SeriesFormat::of(args.output.format).is_some();
-    config.slice_details = args.live;
+    config.slice_details = args.live || args.serve.is_some();
     let can_return = config.targets.iter().any(profiler::Target::can_return);
     config.return_within = args
         .wait
@@ -85,7 +95,11 @@ impl Planned {
         args: &ProfileArgs,
         target: String,
         output: Output,
+        listener: Option<TcpListener>,
     ) -> anyhow::Result<(Self, Option<Output>)> {
+        if let Some(listener) = listener {
+            return Ok((Self::Scrapers(listener), Some(output)));
+        }
         if args.live {
             let about = About {
                 target,
@@ -112,6 +126,7 @@ impl Planned {
             Self::Reader(format, interval, stream) => {
                 Shown::Reader(Series::begin(format, interval, stream))
             }
+            Self::Scrapers(listener) => Shown::Scrapers(Scraped::begin(listener)?),
             Self::User(about, refresh) => Shown::User(Box::new(Live::begin(about, refresh)?)),
         })
     }
@@ -123,6 +138,7 @@ impl Shown {
         match self {
             Self::Nobody(nobody) => nobody,
             Self::Reader(series) => series,
+            Self::Scrapers(scraped) => scraped,
             Self::User(live) => &mut **live,
         }
     }
@@ -138,6 +154,11 @@ impl Shown {
         match self {
             Self::Nobody(_) => Ok(()),
             Self::Reader(series) => series.end(profile, interrupt),
+            Self::Scrapers(_) => {
+                // Only the last one was kept, which is no series.
+                profile.slices.clear();
+                Ok(())
+            }
             Self::User(live) => {
                 // Only the last one was kept, which is no series.
                 profile.slices.clear();

@@ -189,7 +189,7 @@ const BOOTS: &[Boot] = &[
 /// thousand threads.
 const ORDINARY: &str = "--skip locked_down:: --skip distribution:: \
                         --skip short_sleeps_are_charged --skip time_is_what_the_program_says \
-                        --skip waiting_for_a_cpu \
+                        --skip waiting_for_a_cpu --skip hot_functions \
                         --skip on_and_off_the_cpu --skip terms_add_up \
                         --skip threads_before_and_after";
 const LEFT_OUT: &str =
