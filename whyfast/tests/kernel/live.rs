@@ -230,7 +230,7 @@ fn busy(folder: &Path, name: &str) -> Mortal {
 }
 
 /// The built-in server, and the address that it listens on.
-fn testserver(address: &str) -> (Mortal, String) {
+pub(crate) fn testserver(address: &str) -> (Mortal, String) {
     let mut child = Mortal(
         whyfast()
             .args(["testserver", "--listen", address])

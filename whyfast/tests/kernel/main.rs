@@ -15,6 +15,7 @@ mod privileges;
 mod proc;
 mod recipes;
 mod series;
+mod serve;
 mod servers;
 mod strace;
 mod survivors;
