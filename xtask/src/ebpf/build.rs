@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context as _, Result};
+use object::build::elf::{Builder, SectionData};
+use object::elf::SHT_STRTAB;
 
 use super::toolchain::{Toolchain, cargo_home};
 use crate::command;
@@ -39,7 +41,27 @@ pub(crate) fn object(root: &Path, toolchain: &Toolchain) -> Result<Vec<u8>> {
     }
     command::run(&mut cargo)?;
     let built = folder.path().join(TARGET).join("release/profiler");
-    fs::read(&built).context("failed to read the built object")
+    let bytes = fs::read(&built).context("failed to read the built object")?;
+    without_debug(&bytes).context("failed to take the debug information out of the object")
+}
+
+/// The object without its DWARF, which is five sixths of it and which nobody reads: lines and types are in its BTF.
+/// Whoever attaches would have all of it in memory.
+fn without_debug(bytes: &[u8]) -> Result<Vec<u8>> {
+    let mut builder = Builder::read(bytes)?;
+    for section in &mut builder.sections {
+        section.delete =
+            section.name.starts_with(b".debug") || section.name.starts_with(b".rel.debug");
+    }
+    builder.delete_orphans();
+    // The linker keeps the names of sections among those of symbols, the builder apart.
+    let names = builder.sections.add();
+    names.name = b".shstrtab"[..].into();
+    names.sh_type = SHT_STRTAB;
+    names.data = SectionData::SectionString;
+    let mut stripped = Vec::new();
+    builder.write(&mut stripped)?;
+    Ok(stripped)
 }
 
 /// Flags of the compiler. Every folder that could appear in the object (as debug information or in
