@@ -97,19 +97,20 @@ pub(crate) fn meeting_descriptors(count: u64) {
     let (first_turn, to_first) = pipe().expect("a pipe");
     let (second_turn, to_second) = pipe().expect("a pipe");
     wait();
-    let first = raw::fork_child(|| {
+    let first = || {
         let mut steps = [0];
         read(&first_turn, &mut steps).expect("a pipe");
         let number = MEETING_NUMBER + NUMBERS_PER_STEP * i32::from(steps[0]);
         raw::dup_to(null.as_raw_fd(), number);
         take_turns(count, number, &first_turn, &to_second);
-    });
+    };
     let second = || {
         raw::dup_to(file.as_raw_fd(), MEETING_NUMBER);
         take_turns(count, MEETING_NUMBER, &second_turn, &to_first);
     };
-    let first = first.as_raw_nonzero().get();
-    // Another process may have one of the ids.
+    // Other processes may have some of the ids. Low ones leave room for the second above the first.
+    let first = (LOWEST_ID..).find(|&pid| raw::fork_child_with_pid(pid, first));
+    let first = first.expect("a free process id");
     let steps = (1..100)
         .find(|&steps| raw::fork_child_with_pid(first + IDS_PER_STEP * i32::from(steps), second));
     let steps: u8 = steps.expect("a free process id");
@@ -119,6 +120,9 @@ pub(crate) fn meeting_descriptors(count: u64) {
     raw::wait_child();
     done();
 }
+
+/// Below this are threads of the kernel.
+const LOWEST_ID: i32 = 500;
 
 fn take_turns(count: u64, number: RawFd, turn: &OwnedFd, other: &OwnedFd) {
     for _ in 0..count {
