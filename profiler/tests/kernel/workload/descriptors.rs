@@ -1,6 +1,7 @@
 //! Programs that do the same calls to every kind of descriptor, and that use numbers again for
 //! another kind.
 
+use std::ops::Range;
 use std::os::fd::{AsFd as _, AsRawFd as _, IntoRawFd as _, OwnedFd, RawFd};
 
 use rustix::event::{EventfdFlags, epoll, eventfd};
@@ -109,7 +110,7 @@ pub(crate) fn meeting_descriptors(count: u64) {
         take_turns(count, MEETING_NUMBER, &second_turn, &to_first);
     };
     // Other processes may have some of the ids. Low ones leave room for the second above the first.
-    let first = (LOWEST_ID..).find(|&pid| raw::fork_child_with_pid(pid, first));
+    let first = LOW_IDS.into_iter().find(|&pid| raw::fork_child_with_pid(pid, first));
     let first = first.expect("a free process id");
     let steps = (1..100)
         .find(|&steps| raw::fork_child_with_pid(first + IDS_PER_STEP * i32::from(steps), second));
@@ -120,9 +121,6 @@ pub(crate) fn meeting_descriptors(count: u64) {
     raw::wait_child();
     done();
 }
-
-/// Below this are threads of the kernel.
-const LOWEST_ID: i32 = 500;
 
 fn take_turns(count: u64, number: RawFd, turn: &OwnedFd, other: &OwnedFd) {
     for _ in 0..count {
@@ -216,3 +214,6 @@ const IDS_PER_STEP: i32 = 233;
 const NUMBERS_PER_STEP: i32 = 15;
 /// Beyond all numbers that are in use.
 const MEETING_NUMBER: RawFd = 50;
+
+/// Above the threads of the kernel.
+const LOW_IDS: Range<i32> = 500..1500;
