@@ -95,7 +95,7 @@ impl Session {
             let pids = session.tracked.alive();
             session.tls = Tls::attach(&pids, session.source.as_mut());
         }
-        session.attach_ns = duration_ns(begun.elapsed());
+        session.attached(begun);
         Ok(session)
     }
 

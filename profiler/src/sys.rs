@@ -169,6 +169,15 @@ impl<T: Shared> Parts<T> {
 /// Entries of a part: whole pages, whatever is in them.
 const PART: usize = 1 << 15;
 
+/// Gives memory that was freed back to the kernel, where the C library keeps it for later.
+pub(crate) fn give_back_memory() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: the function has no precondition.
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}
+
 /// CPU time of a whole process, ns; `None` when there is no such process. The kernel lets anybody
 /// read this clock.
 pub fn process_cpu_ns(pid: u32) -> Option<u64> {

@@ -2,16 +2,25 @@
 
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Instant;
 
 use profiler_common::TARGET;
 use recording::{Calibration, Detail, GroupBy};
 
-use super::{Session, clock_ns, row_names};
+use super::{Session, clock_ns, duration_ns, row_names};
 use crate::calibration::Bare;
 use crate::source::LoadPlan;
+use crate::sys::give_back_memory;
 use crate::{Config, ProfilerError, cpus, first_states};
 
 impl Session {
+    /// All that attaching takes has been done, which began then.
+    pub(super) fn attached(&mut self, begun: Instant) {
+        // The kernel's types and the object were read, and are not needed any more.
+        give_back_memory();
+        self.attach_ns = duration_ns(begun.elapsed());
+    }
+
     /// Threads that are there already have no event that tells what they do.
     pub(super) fn give_states(&mut self) -> Result<(), ProfilerError> {
         if self.config.detail < Detail::Sched {

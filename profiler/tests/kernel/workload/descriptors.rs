@@ -110,7 +110,9 @@ pub(crate) fn meeting_descriptors(count: u64) {
         take_turns(count, MEETING_NUMBER, &second_turn, &to_first);
     };
     // Other processes may have some of the ids. Low ones leave room for the second above the first.
-    let first = LOW_IDS.into_iter().find(|&pid| raw::fork_child_with_pid(pid, first));
+    let first = LOW_IDS
+        .into_iter()
+        .find(|&pid| raw::fork_child_with_pid(pid, first));
     let first = first.expect("a free process id");
     let steps = (1..100)
         .find(|&steps| raw::fork_child_with_pid(first + IDS_PER_STEP * i32::from(steps), second));
