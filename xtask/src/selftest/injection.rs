@@ -7,6 +7,8 @@ use recording::ArmLimit;
 pub(super) struct Injection {
     /// The knob of the built-in server.
     pub(super) knob: &'static str,
+    /// The same knob of the server without the cost, where that has some of it already.
+    pub(super) before: Option<&'static str>,
     /// The bars of calls that it belongs to, by the first part of their identifiers.
     pub(super) groups: &'static [&'static str],
     /// Calls per request that it adds.
@@ -19,6 +21,7 @@ pub(super) struct Injection {
 
 pub(super) const SPIN: Injection = Injection {
     knob: "spin-us=10",
+    before: None,
     groups: &[],
     calls: 0.0,
     user: true,
@@ -27,6 +30,7 @@ pub(super) const SPIN: Injection = Injection {
 
 pub(super) const GETPPID: Injection = Injection {
     knob: "getppid=10",
+    before: None,
     groups: &["other"],
     calls: 10.0,
     user: false,
@@ -35,6 +39,7 @@ pub(super) const GETPPID: Injection = Injection {
 
 pub(super) const OPEN: Injection = Injection {
     knob: "open=1",
+    before: None,
     groups: &["open", "stat", "close_file"],
     calls: 3.0,
     user: false,
@@ -42,10 +47,13 @@ pub(super) const OPEN: Injection = Injection {
 };
 
 pub(super) const SLEEP: Injection = Injection {
-    knob: "sleep-us=100",
+    knob: "sleep-us=120",
+    // Beside a server that sleeps the client waits for every single response, and to wake it up is
+    // work of the kernel at the server's side: so it does beside the other one.
+    before: Some("sleep-us=20"),
     // The kernel charges a thread from its wake-up on.
     groups: &["sleep", "switches"],
-    calls: 1.0,
+    calls: 0.0,
     user: false,
     // While the thread sleeps, the CPU may do something else, and after it has been woken up it waits
     // for the CPU to come back.
@@ -246,7 +254,8 @@ fn attributed(injections: &[Injection], calls: Option<Calls>) -> Case {
         injections: injections.to_vec(),
         calls,
     };
-    Case::new(&knobs.join(" and "), [&[], &knobs], expected)
+    let before: Vec<&str> = injections.iter().filter_map(|injection| injection.before).collect();
+    Case::new(&knobs.join(" and "), [&before, &knobs], expected)
 }
 
 /// The server that costs are added to: so slow that its CPU, not the client, is the limit, and with
@@ -269,6 +278,9 @@ mod tests {
         assert_eq!(case.spec(0), "sendfile,spin-us=5,getppid=10");
         assert_eq!(case.spec(1), "sendfile,spin-us=10,open=1");
         assert_eq!(attributed(&[SPIN], None).spec(0), "sendfile,spin-us=5");
+        let sleeps = attributed(&[SLEEP], None);
+        assert_eq!(sleeps.spec(0), "sendfile,spin-us=5,sleep-us=20");
+        assert_eq!(sleeps.spec(1), "sendfile,spin-us=5,sleep-us=120");
     }
 
     /// There are ten pairs, each another one.

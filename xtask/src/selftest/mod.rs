@@ -30,6 +30,10 @@ pub(crate) struct Args {
     /// Every injection twenty times, ten pairs, and 400 comparisons without a cost: some 2.5 hours.
     #[arg(long)]
     long: bool,
+    /// Run a case that fails once more, and let that decide; both are printed. For machines that others
+    /// may disturb.
+    #[arg(long)]
+    again: bool,
     /// Only cases whose name contains this.
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
@@ -80,7 +84,14 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let mut table = Table::default();
     for (case, demand) in cases(args.long) {
         if wanted(&case.name) {
-            table.add(repeat(&bench, &case, demand.scaled(args.runs))?);
+            let demand = demand.scaled(args.runs);
+            let row = repeat(&bench, &case, demand)?;
+            let again = args.again && !row.passes();
+            table.add(row);
+            if again {
+                eprintln!("{}: again, since it failed", case.name);
+                table.add(repeat(&bench, &case, demand)?);
+            }
         }
     }
     if args.long {

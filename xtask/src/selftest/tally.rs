@@ -65,6 +65,10 @@ impl Row {
         errors.fold(0.0, f64::max)
     }
 
+    pub(super) fn passes(&self) -> bool {
+        self.faults().is_empty()
+    }
+
     /// What is wrong with it; nothing where it passes.
     fn faults(&self) -> Vec<String> {
         let mut faults = Vec::new();
@@ -126,8 +130,10 @@ impl Table {
         self.0.push(row);
     }
 
+    /// Of a case that ran again its last row counts.
     pub(super) fn passed(&self) -> bool {
-        self.0.iter().all(|row| row.faults().is_empty())
+        let rows: BTreeMap<&str, &Row> = self.0.iter().map(|row| (row.name.as_str(), row)).collect();
+        rows.values().all(|row| row.passes())
     }
 }
 
@@ -210,6 +216,19 @@ mod tests {
             row(&[wrong.clone(), wrong.clone(), wrong]).faults(),
             ["bars miss their sum by 1.0e-3"]
         );
+    }
+
+    /// Where a case ran again, the first try is shown, and the second one decides.
+    #[test]
+    fn the_last_try_counts() {
+        let tries = [true, false].map(|accepted| row(&vec![run(accepted, 0.0); 4]));
+        let passed = |tries: &[&Row]| Table(tries.iter().copied().cloned().collect()).passed();
+        let [good, bad] = &tries;
+        assert!(passed(&[bad, good]) && passed(&[good]));
+        assert!(!passed(&[good, bad]) && !passed(&[bad]));
+        let mut other = good.clone();
+        other.name = "getppid=10".to_owned();
+        assert!(!passed(&[bad, &other]));
     }
 
     /// The table as it is printed.
