@@ -254,7 +254,10 @@ fn attributed(injections: &[Injection], calls: Option<Calls>) -> Case {
         injections: injections.to_vec(),
         calls,
     };
-    let before: Vec<&str> = injections.iter().filter_map(|injection| injection.before).collect();
+    let before: Vec<&str> = injections
+        .iter()
+        .filter_map(|injection| injection.before)
+        .collect();
     Case::new(&knobs.join(" and "), [&before, &knobs], expected)
 }
 

@@ -199,11 +199,15 @@ fn sums(bars: &[(&Bar, f64)], pairs: usize) -> Vec<f64> {
 }
 
 /// What probes cost beyond their calibration, pair by pair, in the share of an injection of the calls
-/// that were added, ns. It is a bar of its own, since nobody knows whether it lies inside of calls or
-/// between them; so it is an uncertainty of bars of calls.
+/// that were added, or all of it beside a sleep, ns. It is a bar of its own, since nobody knows whether
+/// it lies inside of calls or between them; so it is an uncertainty of bars of calls and of sleep.
 fn beyond_calibration(attribution: &Attribution, injection: &Injection, added: f64) -> Vec<f64> {
     let share = if injection.calls > 0.0 {
         injection.calls / added
+    } else if !injection.idle.is_empty() {
+        // The longer a thread slept, the colder are the caches in which programs see it wake up, before
+        // its sleep ends.
+        1.0
     } else {
         0.0
     };
@@ -296,7 +300,7 @@ const T_95: [f64; 11] = [
 mod tests {
     use recording::{BarKind, Evidence, Receipt};
 
-    use super::super::injection::{GETPPID, SLEEP, SPIN};
+    use super::super::injection::{GETPPID, OPEN, SLEEP, SPIN};
     use super::*;
 
     fn bar(cause: &str, by_pair_ns: &[f64]) -> Bar {
@@ -413,13 +417,15 @@ mod tests {
         let attribution = attribution(vec![
             bar("user", &[0.0; 3]),
             bar("other.count", &[600.0; 3]),
-            bar("entry_exit", &[1100.0; 3]),
+            bar("open.count", &[900.0; 3]),
+            bar("entry_exit", &[1300.0; 3]),
             bar("sleep.count", &[900.0; 3]),
             bar("idle.blocked", &[99_000.0, 98_000.0, 100_000.0]),
         ]);
-        let of = |injection: &Injection| sums(&own_bars(&attribution, injection, 11.0), 3);
+        let of = |injection: &Injection| sums(&own_bars(&attribution, injection, 13.0), 3);
         assert_eq!(of(&GETPPID), [1600.0; 3]);
-        assert_eq!(of(&SLEEP), [100_000.0, 99_000.0, 101_000.0]);
+        assert_eq!(of(&OPEN), [1200.0; 3]);
+        assert_eq!(of(&SLEEP), [99_900.0, 98_900.0, 100_900.0]);
     }
 
     /// A count is right within a percent, and whatever else it is, it is said.

@@ -132,7 +132,8 @@ impl Table {
 
     /// Of a case that ran again its last row counts.
     pub(super) fn passed(&self) -> bool {
-        let rows: BTreeMap<&str, &Row> = self.0.iter().map(|row| (row.name.as_str(), row)).collect();
+        let rows: BTreeMap<&str, &Row> =
+            self.0.iter().map(|row| (row.name.as_str(), row)).collect();
         rows.values().all(|row| row.passes())
     }
 }
