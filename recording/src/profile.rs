@@ -103,6 +103,17 @@ pub struct Profile {
 }
 
 impl Profile {
+    /// Requests in its window, as `requests` has them: where they were counted over a span of its own, at
+    /// their rate in that. `None` where they were not counted.
+    pub fn requests_in_window(&self) -> Option<f64> {
+        let counted = self.requests.as_ref()?;
+        let requests = counted.requests? as f64;
+        let span = counted.window.map_or(1.0, |window| {
+            self.window.length_ns() as f64 / window.length_ns() as f64
+        });
+        Some(requests * span).filter(|requests| requests.is_finite())
+    }
+
     /// A profile of nothing: no process, no call, nothing lost and nothing spent.
     pub fn empty(detail: Detail, window: Window) -> Self {
         Self {

@@ -33,3 +33,14 @@ pub enum RequestSource {
     /// Turns from receiving to sending on its sockets, in the kernel.
     Turns,
 }
+
+impl RequestSource {
+    /// For people.
+    pub fn describe(self) -> &'static str {
+        match self {
+            Self::AccessLog => "lines of its access log",
+            Self::Counter => "its own counter",
+            Self::Turns => "turns from receiving to sending",
+        }
+    }
+}

@@ -56,6 +56,15 @@ pub struct Round {
     pub hops: Vec<HopProcesses>,
 }
 
+impl Round {
+    /// Requests in the window of its profile: those of the load, else those of a live server as somebody
+    /// else counted them; `None` where nobody did.
+    pub fn requests_under_probes(&self) -> Option<f64> {
+        let counted = || self.profile.as_ref()?.requests_in_window();
+        self.profile_requests.or_else(counted)
+    }
+}
+
 /// What a round is for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]

@@ -68,7 +68,7 @@ pub fn rounds(recording: &Recording) -> String {
         ]);
         fields.extend(load.map_or([None; 5], quantiles).map(number));
         fields.extend([
-            number(round.profile_requests),
+            number(round.requests_under_probes()),
             number(calls),
             number(profile.map(|profile| profile.lost.total())),
         ]);
@@ -88,7 +88,9 @@ pub fn syscalls(recording: &Recording) -> String {
         .iter()
         .filter_map(|round| Some((round, round.profile.as_ref()?)));
     for (round, profile) in profiled {
-        let requests = round.profile_requests.filter(|requests| *requests > 0.0);
+        let requests = round
+            .requests_under_probes()
+            .filter(|requests| *requests > 0.0);
         for row in &profile.calls {
             let names: Vec<&str> = row.errors.keys().map(String::as_str).collect();
             let mut fields = round_fields(round);

@@ -10,6 +10,7 @@ use recording::GroupBy;
 
 use crate::args::{DetailArg, duration};
 use crate::args_http::HttpArgs;
+use crate::requests::RequestsFrom;
 
 #[derive(Debug, Args)]
 #[expect(
@@ -64,6 +65,11 @@ pub(crate) struct ProfileArgs {
         conflicts_with_all = ["command", "control", "live", "interval", "duration"]
     )]
     pub(crate) serve: Option<SocketAddr>,
+    /// Divide by the requests of the target, which others send: log=FILE is its access log, a line for each request;
+    /// url=URL a page of it with a counter (that of nginx, the CSV of haproxy), url=URL#NAME one with many (a metric of
+    /// Prometheus, a pointer into JSON).
+    #[arg(long, value_name = "SOURCE", value_parser = crate::requests::requests_from)]
+    pub(crate) requests_from: Option<RequestsFrom>,
     /// How much is probed.
     #[arg(long, value_enum, default_value_t = DetailArg::Times, value_name = "DETAIL")]
     pub(crate) detail: DetailArg,

@@ -19,6 +19,7 @@ mod machine;
 mod machine_cpu;
 mod output;
 mod process_tree;
+mod requests;
 mod serve;
 mod signals;
 mod spawn;

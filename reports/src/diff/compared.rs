@@ -78,7 +78,7 @@ impl Compared {
         if per == Denominator::Second {
             notes.push(format!(
                 "per {}: a busier server makes more of every call; compare per request where that \
-                 was counted",
+                 was counted (of a live server: whyfast profile --requests-from log=FILE)",
                 word(per)
             ));
         }

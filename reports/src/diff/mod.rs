@@ -12,7 +12,7 @@ use recording::{DIFF_SCHEMA, Denominator, Gate, GateStatus, Recording, SyscallDi
 
 use crate::clean::clean;
 use crate::flame::Difference;
-use side::Side;
+use side::{Divided, Side};
 
 /// One side as it is asked for.
 #[derive(Clone, Copy, Debug)]
@@ -132,6 +132,14 @@ pub fn diff(a: Operand<'_>, b: Operand<'_>, options: &Options) -> Result<Syscall
     let (one, other) = (one.divided(per)?, other.divided(per)?);
     let compared = compared::Compared::of(&one, &other, machines.is_empty());
     let mut notes = compared.notes(per);
+    let counter = |side: &Divided<'_>| {
+        let counter = side.counter()?;
+        Some(format!(
+            "requests of {}: {counter}",
+            clean(side.operand.source)
+        ))
+    };
+    notes.extend([&one, &other].into_iter().filter_map(counter));
     if !machines.is_empty() {
         notes.push(format!(
             "times are left out, because the machines differ: {}",

@@ -4,13 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use recording::{
     Abi, CallRow, Denominator, Detail, DiffFigures, DiffTimes, Family, Probes, Profile, Recording,
-    Round,
+    RequestCount, Round,
 };
 
 use super::{DiffError, Operand, word};
 use crate::clean::clean;
 use crate::gates::LOST_SHARE_LIMIT;
 use crate::metrics::{Missing, good_rounds, why_no_probed_round};
+use crate::view::profile::counter;
 
 /// A call: its table, and its name with what it was done to.
 pub(super) type CallName = (Abi, String);
@@ -36,6 +37,8 @@ pub(super) struct Divided<'a> {
     pub(super) families: BTreeMap<CallName, Family>,
     /// Whether the denominator are requests that were sent one at a time.
     pub(super) lock_step: bool,
+    /// Who counted the requests that it is divided by, where the load did not.
+    counter: Option<RequestCount>,
     /// Whether only some calls were counted.
     pub(super) filtered: bool,
 }
@@ -84,7 +87,7 @@ impl<'a> Side<'a> {
     pub(super) fn units(&self, per: Denominator) -> Option<Vec<f64>> {
         let of = |(round, profile): &(&Round, &Profile)| match per {
             Denominator::Connection => Some(accepted(profile)),
-            Denominator::Request => round.profile_requests,
+            Denominator::Request => round.requests_under_probes(),
             Denominator::Second => Some(profile.window.seconds()),
         };
         let units: Option<Vec<f64>> = self.rounds.iter().map(of).collect();
@@ -101,7 +104,8 @@ impl<'a> Side<'a> {
                     "no connection was accepted in a window; use --per second"
                 }
                 Denominator::Request => {
-                    "no request was counted; measure it with `whyfast compare`, or use --per second"
+                    "no request was counted; measure it with `whyfast compare`, or a live server with `whyfast \
+                     profile --requests-from log=FILE`, or use --per second"
                 }
                 Denominator::Second => "a window has no length; measure again",
             },
@@ -129,6 +133,9 @@ impl<'a> Side<'a> {
                 .map(|row| ((row.abi, row.label()), row.family))
                 .collect(),
             lock_step: lock_step && per == Denominator::Request,
+            counter: profiles()
+                .find_map(|profile| profile.requests.clone())
+                .filter(|_| per == Denominator::Request),
             filtered: profiles().any(|profile| {
                 let mut missing = profile.not_measured.iter();
                 missing.any(|missing| missing.why.contains("--only"))
@@ -138,6 +145,11 @@ impl<'a> Side<'a> {
 }
 
 impl Divided<'_> {
+    /// Who counted the requests of a live server, where somebody did.
+    pub(super) fn counter(&self) -> Option<String> {
+        self.counter.as_ref().map(counter)
+    }
+
     /// A call over all rounds: sums over sums, never a mean of ratios.
     pub(super) fn figures(&self, call: &CallName) -> Option<DiffFigures> {
         let rounds = self.rounds.iter();

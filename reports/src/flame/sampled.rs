@@ -84,7 +84,7 @@ impl<'a> Sampled<'a> {
     /// Requests or seconds of all rounds; `None` where a round has none.
     fn units(&self, per: Denominator) -> Option<f64> {
         let of = |(round, profile, _): &(&Round, &Profile, &Stacks)| match per {
-            Denominator::Request => requests(round, profile),
+            Denominator::Request => round.requests_under_probes(),
             Denominator::Second => Some(profile.window.seconds()),
             Denominator::Connection => None,
         };
@@ -200,17 +200,4 @@ impl Facts {
             Time::OffCpu => Z * self.per_unit(weight) / (weight.count.max(1) as f64).sqrt(),
         }
     }
-}
-
-/// Requests of a round, by the load or by who else counted them.
-fn requests(round: &Round, profile: &Profile) -> Option<f64> {
-    round.profile_requests.or_else(|| {
-        let counted = profile.requests.as_ref()?;
-        let requests = counted.requests? as f64;
-        // Counted over a span of its own, at the same rate.
-        let span = counted.window.map_or(1.0, |window| {
-            profile.window.length_ns() as f64 / window.length_ns() as f64
-        });
-        Some(requests * span)
-    })
 }

@@ -4,7 +4,9 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use recording::{Abi, CallRow, Detail, InFlightCall, LostClass, Profile, Recording, TimeStats};
+use recording::{
+    Abi, CallRow, Detail, InFlightCall, LostClass, Profile, Recording, RequestCount, TimeStats,
+};
 
 use super::compare::range;
 use super::{ABSENT, Line, Table, name, or_absent, processes, sentence, threads};
@@ -27,6 +29,7 @@ pub(crate) fn target(recording: &Recording) -> Option<String> {
 /// Everything that fits on labelled lines.
 pub(crate) fn lines(profile: &Profile) -> Vec<Line> {
     let mut lines = vec![window(profile), totals(profile)];
+    lines.extend(requests(profile));
     lines.extend(times_missing(profile));
     lines.extend(errors(profile));
     lines.extend(waits(profile));
@@ -93,7 +96,15 @@ pub(crate) fn totals_table(profile: &Profile) -> Table {
 pub(crate) fn rates(profile: &Profile, limit: usize) -> Table {
     let seconds = profile.window.seconds();
     let timed = profile.detail >= Detail::Times;
-    let mut header = vec!["call", "calls/s", "errors/s", "bytes/s", "B/call"];
+    let requests = profile
+        .requests_in_window()
+        .filter(|requests| *requests > 0.0);
+    let volume = if requests.is_some() {
+        "calls/req"
+    } else {
+        "bytes/s"
+    };
+    let mut header = vec!["call", "calls/s", "errors/s", volume, "B/call"];
     if timed {
         header.extend(["min", "p50 in", "p99 in", "max"]);
     }
@@ -124,9 +135,11 @@ pub(crate) fn rates(profile: &Profile, limit: usize) -> Table {
                 } else {
                     per_second(errors)
                 },
-                row.bytes
-                    .filter(|_| seconds > 0.0)
-                    .map_or(String::new(), |total| bytes(total as f64 / seconds)),
+                match (requests, row.bytes) {
+                    (Some(requests), _) => rate(row.count as f64 / requests),
+                    (None, Some(total)) if seconds > 0.0 => bytes(total as f64 / seconds),
+                    _ => String::new(),
+                },
                 row.bytes
                     .filter(|_| successful > 0)
                     .map_or(String::new(), |total| {
@@ -221,6 +234,40 @@ fn totals(profile: &Profile) -> Line {
             per_second(errors)
         ),
     )
+}
+
+/// Requests, who counted them, and what one of them takes.
+fn requests(profile: &Profile) -> Option<Line> {
+    let counted = profile.requests.as_ref()?;
+    let requests = profile.requests_in_window()?;
+    let mut text = format!("{} by {}", rate(requests), counter(counted));
+    if requests > 0.0 {
+        let calls: u64 = profile.calls.iter().map(|row| row.count).sum();
+        write!(
+            text,
+            ": {}/s, {} calls each",
+            rate(requests / profile.window.seconds()),
+            rate(calls as f64 / requests)
+        )
+        .expect(WRITES);
+        if let Some(ns) = profile.cpu_ns {
+            write!(text, ", {} of CPU each", span(ns as f64 / requests)).expect(WRITES);
+        }
+    }
+    if let Some(uncertainty) = counted.uncertainty {
+        write!(
+            text,
+            "; off by at most {} at the edges",
+            grouped(uncertainty)
+        )
+        .expect(WRITES);
+    }
+    Some(Line::new("requests", text))
+}
+
+/// Who counted requests.
+pub(crate) fn counter(counted: &RequestCount) -> String {
+    format!("{} ({})", counted.source.describe(), name(&counted.origin))
 }
 
 fn times_missing(profile: &Profile) -> Option<Line> {

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use recording::{
     CallDiff, Denominator, DiffTimes, DiffWord, Fact, FactWeight, Fingerprint, LostClass, Probes,
-    Recording, ServerFingerprint, SyscallDiff, exit_code,
+    Recording, RequestCount, RequestSource, ServerFingerprint, SyscallDiff, exit_code,
 };
 use reports::diff::{DiffError, Operand, Options, diff};
 use reports::{Style, html, markdown, text};
@@ -48,6 +48,44 @@ fn calls(diff: &SyscallDiff) -> impl Iterator<Item = &CallDiff> {
 
 fn word(diff: &SyscallDiff, name: &str) -> DiffWord {
     calls(diff).find(|call| call.call == name).unwrap().change
+}
+
+/// Of live servers, requests that somebody else counted are the denominator, and he is named; where they were
+/// counted on one side only, it is per second, and how to count them is said.
+#[test]
+fn live_servers_are_compared_per_request() {
+    let live = |requests: f64, by: u64| {
+        let mut profile = profile(&nginx(), requests);
+        profile.requests = Some(RequestCount {
+            source: RequestSource::Counter,
+            origin: "http://127.0.0.1/status".to_owned(),
+            requests: Some(by),
+            window: None,
+            uncertainty: None,
+        });
+        profile_recording(profile)
+    };
+    // Twice the load, the same server.
+    let found = counted(&live(50_000.0, 50_000), &live(100_000.0, 100_000));
+    assert_eq!(found.per, Denominator::Request);
+    assert!(calls(&found).all(|call| call.change == DiffWord::NotDistinguishable));
+    let said = "requests of run.json: its own counter (http://127.0.0.1/status)";
+    assert!(
+        found.notes.iter().any(|note| note == said),
+        "{:?}",
+        found.notes
+    );
+    let uncounted = profile_recording(profile(&nginx(), 50_000.0));
+    let found = counted(&uncounted, &live(100_000.0, 100_000));
+    assert_eq!(found.per, Denominator::Second);
+    assert!(
+        found
+            .notes
+            .iter()
+            .any(|note| note.contains("--requests-from")),
+        "{:?}",
+        found.notes
+    );
 }
 
 /// Two servers in lock-step: every call of the seed comparison, per request and exact.

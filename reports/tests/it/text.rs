@@ -1,7 +1,9 @@
 //! Layouts on a terminal, as snapshots.
 
-use recording::{Detail, LostClass, NotMeasured, Probes, Warning};
-use reports::{Footer, Style, analyse, text};
+use recording::{
+    Detail, LostClass, NotMeasured, Probes, RequestCount, RequestSource, Warning, Window,
+};
+use reports::{Footer, Style, analyse, csv, text};
 
 use crate::fixture::{
     Server, busy_nginx, comparison, h2o, lock_step, nginx, profile, profile_recording,
@@ -325,6 +327,43 @@ fn profile_layout() {
      epoll_wait   12,500                             1.50us  2.05us-4.10us  2.05us-4.10us  60.0us
      setsockopt  100,000                              120ns    128ns-256ns    128ns-256ns  4.80us
     ");
+}
+
+/// Where somebody counted the requests of a live server, a profile names him, and its calls are per request.
+/// 99,000 in 1.98 s are 100,000 in the 2 s of the profile.
+#[test]
+fn a_profile_per_request() {
+    let mut profile = profile(&nginx(), 100_000.0);
+    let start_ns = profile.window.start_ns;
+    profile.requests = Some(RequestCount {
+        source: RequestSource::AccessLog,
+        origin: "/var/log/\x1b[2Jaccess.log".to_owned(),
+        requests: Some(99_000),
+        window: Some(Window {
+            start_ns,
+            end_ns: start_ns + 1_980_000_000,
+        }),
+        uncertainty: Some(3),
+    });
+    let recording = profile_recording(profile);
+    let text = text::profile(&recording, &Style::default(), &Footer::default());
+    let line = |begin: &str| {
+        let mut lines = text.lines();
+        lines
+            .find(|line| line.starts_with(begin))
+            .unwrap_or_default()
+            .to_owned()
+    };
+    insta::assert_snapshot!(
+        [line("requests"), line(" call "), line(" recvfrom")].join("\n"),
+        @r"
+    requests 100,000 by lines of its access log (/var/log/\x1b[2Jaccess.log): 50,000/s, 6.250 calls each, 19.8us
+     call        calls/s  errors/s  calls/req  B/call     min         p50 in         p99 in     max
+     recvfrom    100,000    50,000      2.000    94 B   305ns   512ns-1.02us   512ns-1.02us  12.2us
+    "
+    );
+    let csv = csv::syscalls(&recording);
+    assert!(csv.contains(",100000,2\n"), "{csv}");
 }
 
 /// Many calls are folded into one row, and the last row is the sum of all.

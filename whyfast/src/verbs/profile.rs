@@ -18,7 +18,7 @@ use rustix::thread::CapabilitySet;
 
 use self::half::as_half;
 use self::shown::Planned;
-use self::watch::{limit, watch};
+use self::watch::{Watched, limit, watch};
 use crate::args_profile::ProfileArgs;
 use crate::failure::Failure;
 use crate::fingerprint;
@@ -26,6 +26,7 @@ use crate::half::describe;
 use crate::identity;
 use crate::launch::Launched;
 use crate::output::{self, Output, note};
+use crate::requests::Counting;
 use crate::serve;
 use crate::signals::{Interrupt, leave_to_parent};
 use crate::verbs::wait::failed;
@@ -71,10 +72,20 @@ pub(crate) fn profile(args: &ProfileArgs) -> anyhow::Result<u8> {
     if let Some(launched) = &mut launched {
         launched.release()?;
     }
+    // What a server or its log says is read without privileges, but for that to read logs.
+    let counting = args.requests_from.as_ref().map(Counting::begin);
+    let mut counting = counting.transpose()?;
     let mut shown = planned.begin()?;
-    let onlooker = shown.onlooker();
-    let end = watch(&mut session, args, &interrupt, launched.as_mut(), onlooker)?;
+    let watched = Watched {
+        session: &mut session,
+        launched: launched.as_mut(),
+        counting: counting.as_mut(),
+    };
+    let end = watch(watched, args, &interrupt, shown.onlooker())?;
     let mut profile = session.close(false)?;
+    if let Some(counting) = counting {
+        counting.end(&mut profile);
+    }
     drop(session);
     profile.ended_early = profile.ended_early.or_else(|| end.early.clone());
     if let Some(launched) = &launched {

@@ -14,6 +14,7 @@ mod ports;
 mod privileges;
 mod proc;
 mod recipes;
+mod requests;
 mod series;
 mod serve;
 mod servers;

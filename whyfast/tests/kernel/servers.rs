@@ -243,14 +243,22 @@ fn site(folder: &Path) -> (PathBuf, u16) {
 
 /// One worker; over TLS with these lines of configuration.
 pub(crate) fn start_nginx(folder: &Path, tls: Option<&str>) -> (Nginx, u16) {
+    let listen = if tls.is_some() { "ssl" } else { "" };
+    configured_nginx(
+        folder,
+        listen,
+        &format!("access_log off; {}", tls.unwrap_or_default()),
+    )
+}
+
+/// One worker, with these words after its address, and these lines for its server.
+pub(crate) fn configured_nginx(folder: &Path, listen: &str, lines: &str) -> (Nginx, u16) {
     let (root, port) = site(folder);
     let folder_name = folder.display();
     let config = format!(
         "daemon off; worker_processes 1; pid {folder_name}/pid; user root;\n\
-         events {{ }}\nhttp {{ access_log off; keepalive_requests 1000000;\n\
-         server {{ listen 127.0.0.1:{port}{}; {} root {}; }} }}\n",
-        if tls.is_some() { " ssl" } else { "" },
-        tls.unwrap_or_default(),
+         events {{ }}\nhttp {{ keepalive_requests 1000000;\n\
+         server {{ listen 127.0.0.1:{port} {listen}; {lines} root {}; }} }}\n",
         root.display()
     );
     let path = folder.join("nginx.conf");

@@ -14,6 +14,7 @@ use crate::args_profile::{ProfileArgs, ProfileFormat};
 use crate::failure::Failure;
 use crate::live::{self, About, Live};
 use crate::output::Output;
+use crate::requests::RequestsFrom;
 use crate::serve::Scraped;
 use crate::signals::Interrupt;
 
@@ -68,6 +69,12 @@ pub(super) fn check(args: &ProfileArgs) -> anyhow::Result<()> {
         return Err(Failure::usage(
             "--format svg, folded and folded-off-cpu show the functions that threads were in, which are not \
              sampled at this detail: add --detail stacks",
+        ));
+    }
+    if !args.command.is_empty() && matches!(args.requests_from, Some(RequestsFrom::Counter(_))) {
+        return Err(Failure::usage(
+            "--requests-from url=... reads a counter before the window, when the command has not been started: \
+             start it, and profile it with --pid",
         ));
     }
     if args.live {

@@ -9,6 +9,7 @@ use recording::ProfileSlice;
 use super::TICK;
 use crate::args_profile::ProfileArgs;
 use crate::launch::Launched;
+use crate::requests::Counting;
 use crate::signals::Interrupt;
 
 /// Somebody who is shown slices while a target is watched.
@@ -71,14 +72,25 @@ pub(super) fn limit(args: &ProfileArgs) -> Option<Duration> {
     args.duration.filter(|duration| !duration.is_zero())
 }
 
+/// What is looked after meanwhile.
+pub(super) struct Watched<'a> {
+    pub(super) session: &'a mut Session,
+    pub(super) launched: Option<&'a mut Launched>,
+    pub(super) counting: Option<&'a mut Counting>,
+}
+
 /// Watches until the time is over, the target is gone, or somebody ends it.
 pub(super) fn watch(
-    session: &mut Session,
+    watched: Watched<'_>,
     args: &ProfileArgs,
     interrupt: &Interrupt,
-    mut launched: Option<&mut Launched>,
     onlooker: &mut dyn Onlooker,
 ) -> anyhow::Result<End> {
+    let Watched {
+        session,
+        mut launched,
+        mut counting,
+    } = watched;
     let began = Instant::now();
     let deadline = limit(args).map(|limit| began + limit);
     let mut next_slice = onlooker.interval().map(|interval| began + interval);
@@ -115,6 +127,9 @@ pub(super) fn watch(
         }
         if now >= next_tick {
             session.tick();
+            if let Some(counting) = &mut counting {
+                counting.attend();
+            }
             // Looking costs time where there are many processes; most of it shall stay theirs.
             next_tick = now + TICK.max(now.elapsed() * REST);
         }
