@@ -257,15 +257,20 @@ fn diff(title: &str, old: &str, new: &str) -> Markup {
                 @for change in changes.iter_all_changes().take(FILE_LINES) {
                     @let line = file_line(change.value().trim_end_matches(['\r', '\n']));
                     @match change.tag() {
-                        ChangeTag::Equal => { "  " (line) "\n" }
-                        ChangeTag::Delete => del { "- " (line) "\n" },
-                        ChangeTag::Insert => ins { "+ " (line) "\n" },
+                        ChangeTag::Equal => { (marked("  ", &line)) "\n" }
+                        ChangeTag::Delete => del { (marked("- ", &line)) "\n" },
+                        ChangeTag::Insert => ins { (marked("+ ", &line)) "\n" },
                     }
                 }
                 (cut(changes.iter_all_changes().count()))
             }
         }
     }
+}
+
+/// A line behind its marker, without white space at the end.
+fn marked(marker: &str, line: &str) -> String {
+    format!("{marker}{line}").trim_end().to_owned()
 }
 
 fn file_line(line: &str) -> String {
