@@ -76,6 +76,30 @@ impl Below {
         self.rests_until = Some(begun + rest);
     }
 
+    /// The network between two copies, the first of which was made at the last time. Where those who listened
+    /// are gone, it begins anew with those who do by now.
+    pub(crate) fn slice(
+        &mut self,
+        pids: &BTreeSet<u32>,
+        tables: &Tables<'_>,
+        (from, to): (&Snapshot, &Snapshot),
+        missing: &[String],
+    ) -> Option<Network> {
+        if !self.is_on() {
+            return None;
+        }
+        let mut network = Network::default();
+        if let Some(namespaces) = self.listeners.since_last() {
+            network.namespaces = namespaces;
+        } else {
+            self.listeners = Listeners::find(pids);
+            self.listeners.mark_ports(tables.ports);
+            self.listeners.begin_slices();
+        }
+        to.tcp.fill(&mut network, &from.tcp, missing);
+        Some(network)
+    }
+
     /// The window ends.
     pub(crate) fn end_window(&mut self) -> BelowWindow {
         let mut window = BelowWindow {

@@ -27,7 +27,10 @@ struct Namespace {
     id: Option<u64>,
     /// Processes that show its tables.
     pids: Vec<u32>,
+    /// When the window began.
     counters: Option<NamespaceCounters>,
+    /// At the last slice.
+    last: Option<NamespaceCounters>,
 }
 
 /// A listening socket of the target.
@@ -97,6 +100,7 @@ impl Listeners {
                 id,
                 pids,
                 counters: None,
+                last: None,
             };
             for queue in namespace.queues() {
                 if held.contains(&queue.inode) {
@@ -133,6 +137,25 @@ impl Listeners {
         for namespace in &mut self.namespaces {
             namespace.counters = namespace.read_counters();
         }
+    }
+
+    /// The first slice begins, where the window began without these.
+    pub(crate) fn begin_slices(&mut self) {
+        for namespace in &mut self.namespaces {
+            namespace.last = namespace.read_counters();
+        }
+    }
+
+    /// What the namespaces counted since the last time, or since the window began; `None` where one of them
+    /// cannot be read any more, or none is known.
+    pub(crate) fn since_last(&mut self) -> Option<Vec<NetworkNamespace>> {
+        let since = |namespace: &mut Namespace| {
+            let now = namespace.read_counters()?;
+            let from = namespace.last.replace(now).or(namespace.counters)?;
+            Some(now.since(from, namespace.id))
+        };
+        let since: Option<Vec<_>> = self.namespaces.iter_mut().map(since).collect();
+        since.filter(|namespaces| !namespaces.is_empty())
     }
 
     /// Looks how many connections wait now.

@@ -33,11 +33,13 @@ pub(crate) fn counts_between<F: Fn(u32) -> Option<(u32, bool)>>(
         calls: names.slice_calls(&delta, detail, &[].into()),
         waits: names.slice_waits(&delta),
         groups: Vec::new(),
+        threads: None,
+        network: None,
         lost: delta.lost(),
     }
 }
 
-/// And with what threads did inside of the calls, and by group. `known` tells the name of a thread or
+/// And with what threads did, inside of the calls too, and by group. `known` tells the name of a thread or
 /// process, `process_of` the process of a thread.
 pub(crate) fn details_between<F: Fn(u32) -> Option<(u32, bool)>>(
     (from, to): (&SliceEdge, &SliceEdge),
@@ -50,7 +52,9 @@ pub(crate) fn details_between<F: Fn(u32) -> Option<(u32, bool)>>(
     let mut slice = counts_between(&from.snapshot, &to.snapshot, names, detail);
     if let Some((from_states, to_states)) = from.states.as_ref().zip(to.states.as_ref()) {
         let delta = Delta::between(&from.snapshot, &to.snapshot);
-        let mut rows = StatesDelta::between(from_states, to_states).rows;
+        let states = StatesDelta::between(from_states, to_states);
+        slice.threads = Some(Box::new(states.threads));
+        let mut rows = states.rows;
         for &row in delta.calls.keys() {
             rows.entry(row).or_default();
         }

@@ -400,6 +400,13 @@ pub struct ProfileSlice {
     /// are made.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<Group>,
+    /// Where the time of the target's threads went; only at detail `sched`, and where somebody looks at
+    /// slices as they are taken.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub threads: Option<Box<ThreadTime>>,
+    /// The network, without its listening sockets; only where somebody looks at slices as they are taken.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network: Option<Box<Network>>,
     /// Events that are missing from these counts.
     #[serde(default)]
     pub lost: Lost,

@@ -74,6 +74,8 @@ impl SeriesTotal {
                 calls: calls.collect(),
                 waits: waits.collect(),
                 groups: Vec::new(),
+                threads: None,
+                network: None,
                 lost: profile.lost.clone(),
             },
             slices,

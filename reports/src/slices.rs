@@ -324,6 +324,8 @@ mod tests {
                 calls: vec![of_group("read", 6), of_group("write", 4)],
                 outside: None,
             }],
+            threads: None,
+            network: None,
             lost: Lost::default(),
         }
     }

@@ -7,15 +7,17 @@
 use std::io::{self, Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use procfs::WithCurrentSystemInfo as _;
+use profiler::Session;
 use recording::{ProfileSlice, exit_code};
 use reports::prometheus::Counters;
 
 use crate::failure::Failure;
 use crate::output::note;
-use crate::verbs::profile::Onlooker;
+use crate::verbs::profile::{Leave, Onlooker};
 
 /// Reads `9100`, which is a port of the loopback address, or `ADDRESS:PORT`.
 pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
@@ -40,6 +42,8 @@ pub(crate) fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
 #[derive(Debug)]
 pub(crate) struct Scraped {
     counters: Arc<Mutex<Counters>>,
+    /// As they were counted last.
+    processes: Option<usize>,
 }
 
 impl Scraped {
@@ -54,7 +58,14 @@ impl Scraped {
         std::thread::Builder::new()
             .name("scrapes".into())
             .spawn(move || accept(&listener, &shared))?;
-        Ok(Self { counters })
+        Ok(Self {
+            counters,
+            processes: None,
+        })
+    }
+
+    fn counters(&self) -> MutexGuard<'_, Counters> {
+        self.counters.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -64,9 +75,16 @@ impl Onlooker for Scraped {
     }
 
     fn show(&mut self, slice: ProfileSlice) -> anyhow::Result<()> {
-        let counters = self.counters.lock();
-        counters.unwrap_or_else(PoisonError::into_inner).add(&slice);
+        self.counters().add(&slice);
         Ok(())
+    }
+
+    fn attend(&mut self, session: &Session) -> anyhow::Result<Option<Leave>> {
+        let processes = session.pids().len();
+        if self.processes.replace(processes) != Some(processes) {
+            self.counters().see_processes(processes);
+        }
+        Ok(None)
     }
 }
 
@@ -157,11 +175,25 @@ fn respond(head: &[u8], counters: &Mutex<Counters>) -> (&'static str, String) {
     match target.split('?').next() {
         Some("/metrics") => {
             let counters = counters.lock().unwrap_or_else(PoisonError::into_inner);
-            ("200 OK", counters.render(env!("CARGO_PKG_VERSION")))
+            let own = own_use().unwrap_or_default();
+            ("200 OK", counters.render(env!("CARGO_PKG_VERSION")) + &own)
         }
         Some("/") => ("200 OK", "the counters are at /metrics\n".to_owned()),
         _ => ("404 Not Found", "the counters are at /metrics\n".to_owned()),
     }
+}
+
+/// What answering and reading take, by the names that exporters have for it.
+fn own_use() -> Option<String> {
+    let stat = procfs::process::Process::myself().ok()?.stat().ok()?;
+    let cpu_s = (stat.utime + stat.stime) as f64 / procfs::ticks_per_second() as f64;
+    let resident = stat.rss_bytes().get();
+    Some(format!(
+        "# HELP process_cpu_seconds_total CPU time of whyfast itself, not that of its probes.\n\
+         # TYPE process_cpu_seconds_total counter\nprocess_cpu_seconds_total {cpu_s}\n\
+         # HELP process_resident_memory_bytes Memory of whyfast itself.\n\
+         # TYPE process_resident_memory_bytes gauge\nprocess_resident_memory_bytes {resident}\n"
+    ))
 }
 
 /// How old counters are at most when they are scraped.

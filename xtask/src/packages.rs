@@ -39,6 +39,10 @@ pub(crate) const FOR_TESTS: &[Package<'static>] = &[
     package("nodejs", "a server that the load generator is tested with"),
     package("openssl", "the certificate of the server in benchmarks"),
     package(
+        "prometheus",
+        "the monitoring that counters are scraped by in tests",
+    ),
+    package(
         "python3",
         "programs with known system calls, as targets of tests",
     ),
@@ -48,6 +52,10 @@ pub(crate) const FOR_TESTS: &[Package<'static>] = &[
     ),
     package("strace", "the counts that ours are checked against"),
     package("sudo", "runs the kernel tests where the user is not root"),
+    package(
+        "systemd",
+        "systemd-analyze, which the example of a unit is checked with",
+    ),
     package("tmux", "the terminal that the live screen is tested on"),
     package(
         "util-linux",

@@ -68,7 +68,7 @@ impl Session {
             thread.or_else(|| self.tracked.comm(id))
         };
         let process_of = |tid: u32| threads.get(&tid).map(|&(pid, _)| pid);
-        let slice = details_between(
+        let mut slice = details_between(
             (&window.last, &edge),
             &row_names(&self.source.tables()),
             self.config.detail,
@@ -76,6 +76,12 @@ impl Session {
             known,
             process_of,
         );
+        let edges = (&window.last.snapshot, &edge.snapshot);
+        let missing = self.source.missing();
+        let network = self
+            .below
+            .slice(&alive, &self.source.tables(), edges, missing);
+        slice.network = network.map(Box::new);
         window.last = edge;
         Ok(slice)
     }

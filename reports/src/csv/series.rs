@@ -100,6 +100,8 @@ mod tests {
                 timeouts: 1,
             }],
             groups: Vec::new(),
+            threads: None,
+            network: None,
             lost: recording::Lost::default(),
         }
     }

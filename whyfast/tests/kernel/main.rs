@@ -10,6 +10,7 @@ mod gate;
 mod live;
 mod lock_step;
 mod loss;
+mod monitoring;
 mod ports;
 mod privileges;
 mod proc;

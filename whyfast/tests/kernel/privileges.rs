@@ -84,6 +84,21 @@ fn ambient_capabilities() {
     assert_eq!(String::from_utf8_lossy(&output.stdout), none.concat());
 }
 
+/// The example of a unit gives exactly those capabilities that the tests here run with.
+#[test]
+fn the_unit_gives_these_capabilities() {
+    let unit = include_str!("../../../docs/monitoring/whyfast@.service");
+    let given = ALL
+        .map(|name| format!("CAP_{}", name.to_uppercase()))
+        .join(" ");
+    for set in ["AmbientCapabilities", "CapabilityBoundingSet"] {
+        assert!(
+            unit.lines().any(|line| line == format!("{set}={given}")),
+            "{set}={given}"
+        );
+    }
+}
+
 /// Each capability that is missing is named, and no other.
 #[test]
 fn missing_capabilities_are_named() {

@@ -56,7 +56,7 @@ fn scraped_counters_are_those_of_the_load() {
 }
 
 /// The address that the counters are served at, port 0 having been asked for.
-fn served_at(said: &mut BufReader<ChildStderr>) -> String {
+pub(crate) fn served_at(said: &mut BufReader<ChildStderr>) -> String {
     let mut line = String::new();
     loop {
         line.clear();

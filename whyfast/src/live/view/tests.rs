@@ -69,6 +69,8 @@ fn slice() -> ProfileSlice {
             group(12, "nginx", 700),
             group(13, "\u{1b}]0;pwned\u{7}\u{202e}漢字", 1_300),
         ],
+        threads: None,
+        network: None,
         lost: Lost::default(),
     }
 }

@@ -259,6 +259,8 @@ mod tests {
             calls: Vec::new(),
             waits: Vec::new(),
             groups: Vec::new(),
+            threads: None,
+            network: None,
             lost: Lost::default(),
         }
     }

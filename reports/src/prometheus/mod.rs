@@ -4,11 +4,15 @@
 //! All counters only grow: slices are added, so they go on where a target ends and comes back. The number of time
 //! series has a limit ([`MOST_CALLS`] calls); what is beyond is counted as `other`.
 
+mod below;
+mod exposition;
+
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 
 use recording::{CallObject, Lost, Profile, ProfileSlice, SliceCall, SliceWait};
 
+use self::below::Below;
+use self::exposition::{counter, family, sample};
 use crate::clean::clean;
 
 /// What was counted since the probes were attached.
@@ -17,7 +21,10 @@ pub struct Counters {
     seconds: f64,
     calls: BTreeMap<CallKey, Call>,
     waits: BTreeMap<String, Wait>,
+    below: Below,
     lost: Lost,
+    /// Processes of the target now; `None` where nobody looked.
+    processes: Option<usize>,
 }
 
 /// Name of a call, and what it was done to.
@@ -68,9 +75,16 @@ impl Counters {
             calls: calls.collect(),
             waits: waits.collect(),
             groups: Vec::new(),
+            threads: profile.threads.clone().map(Box::new),
+            network: profile.network.clone().map(Box::new),
             lost: profile.lost.clone(),
         });
         counters
+    }
+
+    /// So many processes of the target are there now.
+    pub fn see_processes(&mut self, count: usize) {
+        self.processes = Some(count);
     }
 
     /// Adds what was counted in a slice.
@@ -100,6 +114,7 @@ impl Counters {
             sum.events = sum.events.saturating_add(wait.events);
             sum.timeouts = sum.timeouts.saturating_add(wait.timeouts);
         }
+        self.below.add(slice);
         for (class, count) in &slice.lost.0 {
             self.lost.add(*class, *count);
         }
@@ -120,20 +135,25 @@ impl Counters {
             &[("version", version)],
             1.0,
         );
-        family(
+        counter(
             &mut text,
             "whyfast_observed_seconds_total",
-            "counter",
             "Time in which calls were counted.",
-        );
-        sample(
-            &mut text,
-            "whyfast_observed_seconds_total",
-            &[],
             self.seconds,
         );
+        if let Some(processes) = self.processes {
+            let name = "whyfast_target_processes";
+            family(
+                &mut text,
+                name,
+                "gauge",
+                "Processes of the target that are there.",
+            );
+            sample(&mut text, name, &[], processes as f64);
+        }
         self.of_calls(&mut text);
         self.of_waits(&mut text);
+        self.below.render(&mut text);
         let name = "whyfast_lost_events_total";
         family(
             &mut text,
@@ -213,29 +233,6 @@ fn word(value: &impl serde::Serialize) -> String {
     json.as_str().unwrap_or(OTHER).to_owned()
 }
 
-fn family(text: &mut String, name: &str, kind: &str, help: &str) {
-    writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}").expect("a string can grow");
-}
-
-fn sample(text: &mut String, name: &str, labels: &[(&str, &str)], value: f64) {
-    text.push_str(name);
-    let labels: Vec<String> = labels
-        .iter()
-        .filter(|(_, value)| !value.is_empty())
-        .map(|(name, value)| format!("{name}=\"{}\"", escape(value)))
-        .collect();
-    if !labels.is_empty() {
-        write!(text, "{{{}}}", labels.join(",")).expect("a string can grow");
-    }
-    writeln!(text, " {value}").expect("a string can grow");
-}
-
-/// A label's value: backslash, quote and line break have a meaning there.
-fn escape(value: &str) -> String {
-    let value = clean(value);
-    value.replace('\\', "\\\\").replace('"', "\\\"")
-}
-
 type Of<T, V> = (&'static str, &'static str, fn(&T) -> V);
 
 const CALL_FAMILIES: [Of<Call, Option<f64>>; 4] = [
@@ -303,7 +300,7 @@ mod tests {
         }
     }
 
-    fn slice(calls: Vec<SliceCall>) -> ProfileSlice {
+    pub(super) fn slice(calls: Vec<SliceCall>) -> ProfileSlice {
         let mut lost = Lost::default();
         lost.add(LostClass::UntimedCalls, 1);
         ProfileSlice {
@@ -314,6 +311,8 @@ mod tests {
             calls,
             waits: Vec::new(),
             groups: Vec::new(),
+            threads: None,
+            network: None,
             lost,
         }
     }
@@ -338,6 +337,57 @@ mod tests {
             assert!(text.lines().any(|found| found == line), "{line}\n{text}");
         }
         assert!(!text.contains("seconds_total{syscall"), "{text}");
+    }
+
+    /// The dashboard and the alerts of the documentation ask for nothing that is not there.
+    #[test]
+    fn dashboard_and_alerts_know_the_names() {
+        let mut everything = slice(vec![call("read", 4)]);
+        everything.calls[0].ns_total = Some(1);
+        everything.calls[0].split = Some(recording::CallTime::default());
+        everything.waits = vec![SliceWait {
+            abi: Abi::X86_64,
+            name: "epoll_wait".to_owned(),
+            wakes: 1,
+            events: 1,
+            timeouts: 0,
+        }];
+        everything.threads = Some(Box::default());
+        let mut network = recording::Network {
+            retransmits: Some(0),
+            resets_sent: Some(0),
+            resets_received: Some(0),
+            ..recording::Network::default()
+        };
+        network.namespaces.push(recording::NetworkNamespace {
+            namespace: None,
+            listen_overflows: 0,
+            listen_drops: 0,
+            tcp_timeouts: 0,
+        });
+        everything.network = Some(Box::new(network));
+        let mut counters = Counters::default();
+        counters.add(&everything);
+        counters.see_processes(1);
+        let text = counters.render("0");
+        let names: std::collections::BTreeSet<&str> = text
+            .lines()
+            .filter(|line| !line.starts_with('#'))
+            .filter_map(|line| line.split(['{', ' ']).next())
+            .collect();
+        for document in [
+            include_str!("../../../docs/monitoring/dashboard.json"),
+            include_str!("../../../docs/monitoring/alerts.yml"),
+        ] {
+            let words =
+                document.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
+            let asked = words.filter(|word| word.starts_with("whyfast_"));
+            let asked: Vec<&str> = asked.collect();
+            assert!(asked.len() > 4, "{asked:?}");
+            for name in asked {
+                assert!(names.contains(name), "{name} is not in {names:?}");
+            }
+        }
     }
 
     /// Beyond so many calls, all others are one; nothing is missing from the sum.
