@@ -5,9 +5,14 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 
+use crate::tls::CertificateFiles;
 use crate::{Accepting, CallCount, Polling, Reading, SpecError, Style, calls, spec};
 
 /// What a server is told to do.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "knobs that are on or off, each by itself"
+)]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
     /// Where responses come from, and how they are sent.
@@ -18,6 +23,13 @@ pub struct Config {
     pub reading: Reading,
     /// How several workers take connections.
     pub accepting: Accepting,
+    /// Whether connections are encrypted.
+    pub tls: bool,
+    /// Whether requests are HTTP/2, over TLS where ALPN says so and in clear by prior knowledge;
+    /// else they are HTTP/1.1.
+    pub http2: bool,
+    /// The certificate of TLS; `None` makes one for `localhost` and 127.0.0.1 at the start.
+    pub certificate: Option<CertificateFiles>,
     /// Costs that are added to each request.
     pub injections: Injections,
     /// Where to listen; port 0 takes a free one.
@@ -83,6 +95,9 @@ impl Config {
             polling: style.polling(),
             reading: style.reading(),
             accepting: Accepting::default(),
+            tls: false,
+            http2: false,
+            certificate: None,
             injections: Injections::default(),
             address: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0),
             workers: None,
@@ -103,6 +118,24 @@ impl Config {
     /// The spec of this configuration; what is as in [`Config::new`] is left out.
     pub fn spec(&self) -> String {
         spec::write(self)
+    }
+
+    /// The same server for clients that speak this. A spec that says more than they speak is refused.
+    pub fn speaking(mut self, tls: bool, http2: bool) -> Result<Self, SpecError> {
+        if (self.tls && !tls) || (self.http2 && !http2) {
+            return Err(SpecError::Conflict {
+                knob: if self.tls && !tls { "tls" } else { "h2" },
+                why: "clients do not speak it; leave it out, or choose a scenario that does",
+            });
+        }
+        (self.tls, self.http2) = (tls, http2);
+        self.check()?;
+        Ok(self)
+    }
+
+    /// Refuses what cannot be together.
+    pub(crate) fn check(&self) -> Result<(), SpecError> {
+        spec::check(self)
     }
 
     /// Every system call of one request in lock-step: those of the style, of the ways to wait and to

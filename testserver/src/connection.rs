@@ -2,18 +2,16 @@
 //!
 //! It knows nothing of how the worker waits: it says what it waits for, and the worker arranges it.
 
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::OwnedFd;
 
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, Shutdown};
 
-use crate::body::BodyFile;
 use crate::outgoing::{Contents, Cut, Outgoing, Sent};
 use crate::request::{MAX_HEAD_BYTES, Parsed, Request, parse};
 use crate::response::{Announce, Status, status_response};
 use crate::serving::{Serving, open};
+use crate::stream::{Received, Stream};
 use crate::syscall::{self, Mapping, Transfer};
-use crate::timing::Injection;
 use crate::{Reading, Style};
 
 /// What a connection needs next.
@@ -39,17 +37,6 @@ enum After {
     Drain,
 }
 
-/// What became of a read.
-enum Received {
-    /// Bytes; `more` where it has to be read again before waiting.
-    Bytes {
-        more: bool,
-    },
-    Nothing,
-    /// The client has stopped sending, or is gone.
-    End,
-}
-
 /// Bytes read and not yet understood.
 struct Input {
     buffer: Box<[u8]>,
@@ -59,7 +46,7 @@ struct Input {
 
 /// One connection.
 pub(crate) struct Connection {
-    socket: OwnedFd,
+    stream: Stream,
     input: Input,
     outgoing: Outgoing,
     after: After,
@@ -68,10 +55,10 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// Takes a non-blocking socket, and the buffer of an earlier connection.
-    pub(crate) fn new(socket: OwnedFd, buffer: Option<Box<[u8]>>) -> Self {
+    /// Takes a new stream, and the buffer of an earlier connection.
+    pub(crate) fn new(stream: Stream, buffer: Option<Box<[u8]>>) -> Self {
         Self {
-            socket,
+            stream,
             input: Input {
                 buffer: buffer.unwrap_or_else(|| vec![0; MAX_HEAD_BYTES].into_boxed_slice()),
                 start: 0,
@@ -86,31 +73,35 @@ impl Connection {
     /// As [`Connection::new`], for a worker that has the kernel send and receive: responses are
     /// queued, and the buffers are lent.
     pub(crate) fn that_queues(socket: OwnedFd, buffer: Option<Box<[u8]>>) -> Self {
-        let mut connection = Self::new(socket, buffer);
+        let session = None;
+        let mut connection = Self::new(Stream { socket, session }, buffer);
         connection.outgoing.queues = true;
         connection
     }
 
     pub(crate) fn socket(&self) -> &OwnedFd {
-        &self.socket
+        &self.stream.socket
     }
 
     /// Ends the connection and gives its buffer back.
     pub(crate) fn close(self) -> Box<[u8]> {
-        syscall::close(self.socket);
+        self.stream.close();
         self.input.buffer
     }
 
     /// Does what can be done without waiting, after an event for this connection.
-    pub(crate) fn advance(&mut self, serving: &mut Serving<'_>, writing: bool) -> Next {
+    pub(crate) fn advance(&mut self, serving: &mut Serving, writing: bool) -> Next {
         if writing {
             // After the change of interest that follows, epoll looks at the socket again, so there
             // is no need to read here.
-            return match self.outgoing.flush(&self.socket, &serving.body.file) {
+            let next = match self.outgoing.flush(&mut self.stream, &serving.body.file) {
                 Sent::All => self.sent(serving),
                 Sent::Blocked => Next::Write,
                 Sent::Failed => Next::Close,
             };
+            if next != Next::Read || !self.stream.holds_input() {
+                return next;
+            }
         }
         loop {
             let received = match serving.reading {
@@ -118,10 +109,13 @@ impl Connection {
                 Reading::UntilEagain => self.receive_all(),
             };
             let more = match received {
-                Received::Bytes { more } => more,
+                Received::Bytes { more, .. } => more,
                 Received::Nothing => return Next::Read,
                 Received::End => return Next::Close,
             };
+            if self.stream.holds_output() {
+                return Next::Write;
+            }
             let next = if self.draining.is_some() {
                 self.discard()
             } else {
@@ -151,7 +145,7 @@ impl Connection {
     }
 
     /// Goes on after so many bytes were received; what is queued is to be sent first.
-    pub(crate) fn received(&mut self, count: usize, serving: &mut Serving<'_>) -> Next {
+    pub(crate) fn received(&mut self, count: usize, serving: &mut Serving) -> Next {
         self.input.end += count;
         match (count, self.draining) {
             (0, _) => Next::Close,
@@ -161,27 +155,21 @@ impl Connection {
     }
 
     /// Goes on after what was queued has been sent, with nothing received.
-    pub(crate) fn sent(&mut self, serving: &mut Serving<'_>) -> Next {
+    pub(crate) fn sent(&mut self, serving: &mut Serving) -> Next {
         match self.written() {
             Some(next) => next,
             None => self.answer_buffered(serving),
         }
     }
 
-    /// Reads once. There may be more where the read filled all the room that there was.
     fn receive_once(&mut self) -> Received {
-        let space = &mut self.input.buffer[self.input.end..];
-        let read = || rustix::net::recv(&self.socket, &mut *space, RecvFlags::empty());
-        match rustix::io::retry_on_intr(read) {
-            Ok((0, _)) => Received::End,
-            Ok((received, _)) => {
-                self.input.end += received;
-                let more = self.input.end == self.input.buffer.len();
-                Received::Bytes { more }
-            }
-            Err(Errno::AGAIN) => Received::Nothing,
-            Err(_) => Received::End,
+        let received = self
+            .stream
+            .receive(&mut self.input.buffer[self.input.end..]);
+        if let Received::Bytes { count, .. } = received {
+            self.input.end += count;
         }
+        received
     }
 
     /// Reads until nothing is left or the buffer is full. All of it before the first answer: after
@@ -192,14 +180,20 @@ impl Connection {
             match self.receive_once() {
                 Received::Bytes { .. } => {}
                 Received::Nothing if self.input.end > before => {
-                    return Received::Bytes { more: false };
+                    return Received::Bytes {
+                        count: self.input.end - before,
+                        more: false,
+                    };
                 }
                 // Seen again by the next read, once what came before it is answered.
                 Received::End if self.input.end > before => break,
                 nothing_or_end => return nothing_or_end,
             }
         }
-        Received::Bytes { more: true }
+        Received::Bytes {
+            count: self.input.end - before,
+            more: true,
+        }
     }
 
     fn discard(&mut self) -> Next {
@@ -213,7 +207,7 @@ impl Connection {
     }
 
     /// Answers every request that is complete, until one of them cannot be written at once.
-    fn answer_buffered(&mut self, serving: &mut Serving<'_>) -> Next {
+    fn answer_buffered(&mut self, serving: &mut Serving) -> Next {
         loop {
             let sent = match parse(self.input.bytes(), &serving.body.url_path) {
                 Parsed::Incomplete => {
@@ -252,8 +246,7 @@ impl Connection {
             After::Continue => None,
             After::Close => Some(Next::Close),
             After::Drain => {
-                // Fails only when the connection is gone already; reading will find that out.
-                let _gone = rustix::net::shutdown(&self.socket, Shutdown::Write);
+                self.stream.shut_down();
                 self.input.clear();
                 self.draining = Some(MAX_DISCARDED_BYTES);
                 Some(Next::Read)
@@ -261,16 +254,8 @@ impl Connection {
         }
     }
 
-    fn answer(&mut self, request: Request, serving: &mut Serving<'_>) -> Sent {
-        match serving.times.take() {
-            None => Injection::ALL
-                .into_iter()
-                .for_each(|kind| serving.inject(kind)),
-            Some(mut times) => {
-                times.of_each(|kind| serving.inject(kind));
-                serving.times = Some(times);
-            }
-        }
+    fn answer(&mut self, request: Request, serving: &mut Serving) -> Sent {
+        serving.inject_all();
         let announce = match (request.keep_alive, request.old_version) {
             (false, _) => Announce::Close,
             (true, true) => Announce::KeepAlive,
@@ -290,35 +275,32 @@ impl Connection {
         if request.head_only && serving.style != Style::OpenRead {
             let head = serving.heads.head(serving.body.length, announce);
             let nothing = Contents::Memory(&[]);
-            return self.outgoing.send(&self.socket, head, nothing, Cut::WHOLE);
+            return self
+                .outgoing
+                .send(&mut self.stream, head, nothing, Cut::WHOLE);
         }
         self.send_body(announce, request.head_only, serving)
     }
 
     /// Answers with the file, in the calls of the style.
-    fn send_body(
-        &mut self,
-        announce: Announce,
-        head_only: bool,
-        serving: &mut Serving<'_>,
-    ) -> Sent {
+    fn send_body(&mut self, announce: Announce, head_only: bool, serving: &mut Serving) -> Sent {
         let cut = Cut {
             pieces: serving.injections.split,
             apart: serving.style == Style::WriteParts,
         };
-        let body = serving.body;
+        let body = &serving.body;
         let length = body.length;
-        let (socket, outgoing) = (&self.socket, &mut self.outgoing);
+        let (stream, outgoing) = (&mut self.stream, &mut self.outgoing);
         match serving.style {
             Style::Memory | Style::Ring | Style::WriteParts => {
                 let head = serving.heads.head(length, announce);
                 let contents = body.contents.as_deref().unwrap_or_default();
-                outgoing.send(socket, head, Contents::Memory(contents), cut)
+                outgoing.send(stream, head, Contents::Memory(contents), cut)
             }
             Style::Sendfile | Style::SendfileUncorked if length > 0 => {
                 let head = serving.heads.head(length, announce);
                 let corked = serving.style == Style::Sendfile;
-                outgoing.send_file(socket, head, (&body.file, length), cut, corked)
+                outgoing.send_file(stream, head, (&body.file, length), cut, corked)
             }
             Style::Mmap if length > 0 => {
                 let mapped = usize::try_from(length)
@@ -328,14 +310,14 @@ impl Connection {
                     return self.fail_internally(head_only);
                 };
                 let head = serving.heads.head(length, announce);
-                outgoing.send(socket, head, Contents::Mapped(&mapping), cut)
+                outgoing.send(stream, head, Contents::Mapped(&mapping), cut)
             }
             Style::Mmap | Style::Sendfile | Style::SendfileUncorked => {
                 let head = serving.heads.head(length, announce);
-                outgoing.send(socket, head, Contents::Memory(&[]), cut)
+                outgoing.send(stream, head, Contents::Memory(&[]), cut)
             }
             Style::Pread => {
-                if read_kept(body, &mut serving.contents).is_err() {
+                if serving.read_kept().is_err() {
                     return self.fail_internally(head_only);
                 }
                 self.send_read(announce, head_only, serving, cut)
@@ -344,7 +326,7 @@ impl Connection {
                 let Ok(file) = open(body) else {
                     return self.fail_internally(head_only);
                 };
-                let sent = match read_whole(&file, &mut serving.contents) {
+                let sent = match serving.read_whole(&file) {
                     Ok(()) => self.send_read(announce, head_only, serving, cut),
                     Err(_) => self.fail_internally(head_only),
                 };
@@ -359,13 +341,13 @@ impl Connection {
         &mut self,
         announce: Announce,
         head_only: bool,
-        serving: &mut Serving<'_>,
+        serving: &mut Serving,
         cut: Cut,
     ) -> Sent {
         let head = serving.heads.head(serving.contents.len() as u64, announce);
         let body: &[u8] = if head_only { &[] } else { &serving.contents };
         self.outgoing
-            .send(&self.socket, head, Contents::Memory(body), cut)
+            .send(&mut self.stream, head, Contents::Memory(body), cut)
     }
 
     fn fail_internally(&mut self, head_only: bool) -> Sent {
@@ -377,7 +359,7 @@ impl Connection {
         let response = status_response(status, announce, head_only);
         let nothing = Contents::Memory(&[]);
         self.outgoing
-            .send(&self.socket, &response, nothing, Cut::WHOLE)
+            .send(&mut self.stream, &response, nothing, Cut::WHOLE)
     }
 }
 
@@ -398,45 +380,6 @@ impl Input {
         self.end -= self.start;
         self.start = 0;
     }
-}
-
-/// Reads a file into memory with `fstat` and, for a regular file that does not shrink, one `read`.
-fn read_whole(file: &OwnedFd, contents: &mut Vec<u8>) -> rustix::io::Result<()> {
-    let status = rustix::fs::fstat(file)?;
-    let length = usize::try_from(status.st_size).map_err(|_too_large| Errno::FBIG)?;
-    fill(contents, length, |room, _at| {
-        rustix::io::read(file.as_fd(), room)
-    })
-}
-
-/// Reads the open file into memory with one `pread64`, if it does not shrink.
-fn read_kept(body: &BodyFile, contents: &mut Vec<u8>) -> rustix::io::Result<()> {
-    let length = usize::try_from(body.length).map_err(|_too_large| Errno::FBIG)?;
-    fill(contents, length, |room, at| {
-        rustix::io::pread(&body.file, room, at)
-    })
-}
-
-/// Fills a buffer from reads into the room that is left, each with its offset.
-fn fill(
-    contents: &mut Vec<u8>,
-    length: usize,
-    read: impl Fn(&mut [u8], u64) -> rustix::io::Result<usize>,
-) -> rustix::io::Result<()> {
-    let more = length.saturating_sub(contents.len());
-    contents
-        .try_reserve_exact(more)
-        .map_err(|_no_memory| Errno::NOMEM)?;
-    contents.resize(length, 0);
-    let mut filled = 0;
-    while filled < length {
-        match read(&mut contents[filled..], filled as u64)? {
-            0 => break,
-            read => filled += read,
-        }
-    }
-    contents.truncate(filled);
-    Ok(())
 }
 
 /// What is thrown away of a client that goes on sending after a refusal, before it is cut off.

@@ -78,6 +78,15 @@ pub enum ServeError {
         /// What the kernel said.
         source: io::Error,
     },
+    /// No certificate could be made.
+    #[error("failed to make a certificate: {source}")]
+    Certificate {
+        /// What the library said.
+        source: rcgen::Error,
+    },
+    /// The configuration contradicts itself.
+    #[error(transparent)]
+    Config(#[from] SpecError),
     /// There are fewer CPUs than the server is told to use.
     #[error("{wanted} CPUs are to be used and {allowed} are allowed; lower cpus, or allow more")]
     Cpus {
@@ -108,6 +117,14 @@ pub enum ServeError {
         /// What the kernel said.
         source: io::Error,
     },
+    /// A file of a certificate has something else in it.
+    #[error("failed to read {path:?}: {source}; give a certificate and its key in PEM")]
+    Pem {
+        /// The file.
+        path: PathBuf,
+        /// What the library said.
+        source: rustls::pki_types::pem::Error,
+    },
     /// The kernel gives no `io_uring`.
     #[error(
         "failed to set up io_uring: {source}; see the sysctl kernel.io_uring_disabled, or choose \
@@ -116,6 +133,12 @@ pub enum ServeError {
     Ring {
         /// What the kernel said.
         source: io::Error,
+    },
+    /// Certificate and key do not go together.
+    #[error("failed to set up TLS: {source}; give a certificate and the key that belongs to it")]
+    Tls {
+        /// What the library said.
+        source: rustls::Error,
     },
     /// A worker thread panicked: a defect of this crate.
     #[error("a worker thread panicked")]

@@ -10,6 +10,7 @@ use rustix::io::Errno;
 use rustix::net::sockopt;
 
 use crate::request::MAX_HEAD_BYTES;
+use crate::stream::Stream;
 use crate::syscall::Mapping;
 
 /// What became of a write.
@@ -43,7 +44,11 @@ impl Cut {
     };
 
     /// The bytes of head and body that go out in each call.
-    fn calls(self, head: usize, body: usize) -> impl Iterator<Item = (Range<usize>, Range<usize>)> {
+    pub(crate) fn calls(
+        self,
+        head: usize,
+        body: usize,
+    ) -> impl Iterator<Item = (Range<usize>, Range<usize>)> + use<> {
         let first = if self.apart { head } else { head + body };
         let pieces = usize::try_from(self.pieces).unwrap_or(usize::MAX).max(1);
         let at = move |piece: usize| first * piece / pieces;
@@ -74,7 +79,7 @@ impl Outgoing {
     /// Writes head and body, and keeps what does not fit.
     pub(crate) fn send(
         &mut self,
-        socket: &OwnedFd,
+        stream: &mut Stream,
         head: &[u8],
         body: Contents<'_>,
         cut: Cut,
@@ -83,6 +88,10 @@ impl Outgoing {
             self.bytes.extend_from_slice(head);
             self.bytes.extend_from_slice(body);
             return Sent::All;
+        }
+        let socket = &stream.socket;
+        if let (Some(session), Contents::Memory(body)) = (&mut stream.session, body) {
+            return session.send(socket, head, body, cut);
         }
         let mut done = 0;
         for (head_part, body_part) in cut.calls(head.len(), body.length()) {
@@ -109,7 +118,7 @@ impl Outgoing {
     /// Writes the head and sends the file behind it, in one segment if `corked`.
     pub(crate) fn send_file(
         &mut self,
-        socket: &OwnedFd,
+        stream: &mut Stream,
         head: &[u8],
         (file, length): (&File, u64),
         cut: Cut,
@@ -117,13 +126,13 @@ impl Outgoing {
     ) -> Sent {
         if corked {
             // The errors of setsockopt are those of a connection that is gone; so are the next ones.
-            let _gone = sockopt::set_tcp_cork(socket, true);
+            let _gone = sockopt::set_tcp_cork(&stream.socket, true);
             self.corked = true;
         }
         self.file_offset = 0;
         self.file_end = length;
-        match self.send(socket, head, Contents::Memory(&[]), cut) {
-            Sent::All => self.flush(socket, file),
+        match self.send(stream, head, Contents::Memory(&[]), cut) {
+            Sent::All => self.flush(stream, file),
             other => other,
         }
     }
@@ -156,7 +165,11 @@ impl Outgoing {
 
     /// Writes what is left over, and of the file what belongs to the response. A short write means
     /// that the send buffer is full, so the call that would say so (`EAGAIN`) is not made.
-    pub(crate) fn flush(&mut self, socket: &OwnedFd, file: &File) -> Sent {
+    pub(crate) fn flush(&mut self, stream: &mut Stream, file: &File) -> Sent {
+        let socket = &stream.socket;
+        if let Some(session) = &mut stream.session {
+            return session.flush(socket);
+        }
         if !self.bytes.is_empty() {
             match write(socket, &self.bytes, &[], false) {
                 Ok(written) => drop(self.bytes.drain(..written)),

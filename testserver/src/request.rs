@@ -109,8 +109,11 @@ fn keeps_alive(headers: &[Header<'_>], version: u8) -> bool {
 }
 
 /// Compares the path of a target, in origin or absolute form, its query aside.
-fn is_served(target: &str, name_path: &str) -> bool {
-    let origin = match target.strip_prefix("http://") {
+pub(crate) fn is_served(target: &str, name_path: &str) -> bool {
+    let absolute = target
+        .strip_prefix("http://")
+        .or_else(|| target.strip_prefix("https://"));
+    let origin = match absolute {
         Some(rest) => rest.find('/').map_or("/", |slash| &rest[slash..]),
         None => target,
     };

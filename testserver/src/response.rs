@@ -29,6 +29,21 @@ impl Status {
             Self::VersionNotSupported => "505 HTTP Version Not Supported",
         }
     }
+
+    /// The code alone.
+    pub(crate) fn code(self) -> u16 {
+        let code = self.line().split(' ').next();
+        code.and_then(|code| code.parse().ok())
+            .expect("a status line begins with its code")
+    }
+
+    /// The type of the body that goes with it.
+    pub(crate) fn content_type(self) -> &'static str {
+        match self {
+            Self::Ok => "application/octet-stream",
+            _ => "text/plain",
+        }
+    }
 }
 
 /// What the head says about the connection.
@@ -118,10 +133,7 @@ fn write_head(
     announce: Announce,
     dress: Dress,
 ) {
-    let content_type = match status {
-        Status::Ok => "application/octet-stream",
-        _ => "text/plain",
-    };
+    let content_type = status.content_type();
     let allow = match status {
         Status::MethodNotAllowed => "Allow: GET, HEAD\r\n",
         _ => "",
@@ -133,7 +145,7 @@ fn write_head(
     };
     write!(
         buffer,
-        "HTTP/1.1 {}\r\nServer: whyfast-testserver\r\nContent-Type: {content_type}\r\n\
+        "HTTP/1.1 {}\r\nServer: {SERVER}\r\nContent-Type: {content_type}\r\n\
          Content-Length: {content_length}\r\n{allow}{encoding}{}",
         status.line(),
         announce.line(),
@@ -149,6 +161,8 @@ fn write_head(
     buffer.extend_from_slice(END);
 }
 
+/// The `Server` header.
+pub(crate) const SERVER: &str = "whyfast-testserver";
 const END: &[u8] = b"\r\n";
 const PADDING: &[u8] = b"X-Padding: ";
 

@@ -18,7 +18,7 @@ pub(crate) struct RingWorker<'a> {
     ring: ExchangeRing,
     max_events: usize,
     listener: &'a OwnedFd,
-    serving: Serving<'a>,
+    serving: Serving,
     slots: Vec<Option<Connection>>,
     free_slots: Vec<usize>,
     /// Buffers of ended connections, so that a new one allocates nothing.
@@ -32,7 +32,7 @@ impl<'a> RingWorker<'a> {
         config: &Config,
         listener: &'a OwnedFd,
         stop: BorrowedFd<'_>,
-        serving: Serving<'a>,
+        serving: Serving,
     ) -> Result<Self, ServeError> {
         let mut ring = ExchangeRing::new().map_err(|source| ServeError::Ring { source })?;
         ring.watch(stop.as_raw_fd(), Watched::Stop)

@@ -11,26 +11,30 @@ use rustix::event::EventfdFlags;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 use rustix::thread::CpuSet;
+use rustls::ServerConfig;
 
 use crate::body::BodyFile;
+use crate::http2_worker::{self, Http2Worker};
 use crate::response::{Dress, Heads};
 use crate::ring_worker::RingWorker;
 use crate::serving::Serving;
 use crate::spin::Spin;
 use crate::timing::{AllTimes, InjectedTimes, InjectionTimes};
+use crate::tls;
 use crate::worker::Worker;
 use crate::{Accepting, Config, ServeError, Style};
 
 /// A server that listens, and answers once it runs.
 pub struct Server {
     config: Config,
-    body: BodyFile,
+    body: Arc<BodyFile>,
+    tls: Option<Arc<ServerConfig>>,
     listeners: Vec<OwnedFd>,
     local_address: SocketAddr,
     /// The CPUs to use, where not all of them.
     cpus: Option<CpuSet>,
     spin: Spin,
-    lock: Mutex<()>,
+    lock: Arc<Mutex<()>>,
     times: AllTimes,
     stop: StopHandle,
 }
@@ -38,6 +42,7 @@ pub struct Server {
 impl Server {
     /// Opens or generates the file, listens, and calibrates what is injected.
     pub fn bind(config: Config) -> Result<Self, ServeError> {
+        config.check()?;
         let mut body = BodyFile::new(&config.body)?;
         if config.gzip {
             body = body.compressed()?;
@@ -48,6 +53,16 @@ impl Server {
         if !config.opens_path() {
             body.forget_path()?;
         }
+        let protocol = if config.http2 {
+            http2_worker::ALPN
+        } else {
+            HTTP1_ALPN
+        };
+        let files = config.certificate.as_ref();
+        let tls = config
+            .tls
+            .then(|| tls::settings(files, &[protocol]))
+            .transpose()?;
         let cpus = config.cpus.map(chosen_cpus).transpose()?;
         let bind_error = |source: Errno| ServeError::Bind {
             address: config.address,
@@ -67,12 +82,13 @@ impl Server {
             listeners.push(listen(local_address, share_port).map_err(bind_error)?);
         }
         Ok(Self {
-            body,
+            body: Arc::new(body),
+            tls,
             listeners,
             local_address,
             cpus,
             spin: Spin::calibrated(config.injections.spin_us),
-            lock: Mutex::new(()),
+            lock: Arc::default(),
             times: AllTimes::default(),
             stop: StopHandle::new()?,
             config,
@@ -144,7 +160,7 @@ impl Server {
             .map_err(ServeError::os("prctl"))
     }
 
-    fn serving(&self) -> Serving<'_> {
+    fn serving(&self) -> Serving {
         let dress = Dress {
             gzip: self.config.gzip,
             head_bytes: self.config.head_bytes,
@@ -153,10 +169,12 @@ impl Server {
             style: self.config.style,
             reading: self.config.reading,
             injections: self.config.injections,
-            body: &self.body,
+            body: Arc::clone(&self.body),
             spin: self.spin,
-            lock: &self.lock,
+            lock: Arc::clone(&self.lock),
             heads: Heads::new(self.body.length, dress),
+            is_compressed: self.config.gzip,
+            tls: self.tls.clone(),
             contents: Vec::new(),
             since_error: 0,
             times: self.config.time_injections.then(InjectionTimes::default),
@@ -167,7 +185,9 @@ impl Server {
     fn work(&self, listener: &OwnedFd) -> Result<(), ServeError> {
         let stop_others = StopOnDrop(&self.stop);
         let stop = self.stop.descriptor.as_fd();
-        let times = if self.config.style == Style::Ring {
+        let times = if self.config.http2 {
+            Http2Worker::new(&self.config, listener, stop, self.serving())?.run()
+        } else if self.config.style == Style::Ring {
             RingWorker::new(&self.config, listener, stop, self.serving())?.run()
         } else {
             Worker::new(&self.config, listener, stop, self.serving())?.run()
@@ -259,6 +279,8 @@ fn listen(address: SocketAddr, share_port: bool) -> rustix::io::Result<OwnedFd> 
     Ok(socket)
 }
 
+/// What ALPN calls HTTP/1.1 (RFC 7301, section 6).
+const HTTP1_ALPN: &[u8] = b"http/1.1";
 /// Connections that may wait to be taken; the kernel lowers it to `net.core.somaxconn`.
 const BACKLOG: i32 = 4096;
 /// Sleeps end as near to their time as the kernel can; its default is 50 us later.

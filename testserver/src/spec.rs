@@ -3,8 +3,7 @@
 //! A spec is a style, then knobs: `sendfile,poller=poll,spin-us=5`. The address and the file are not
 //! part of it: those are the same for all servers of a comparison.
 
-use std::num::NonZeroU32;
-
+use crate::knob::{KNOBS, Knob};
 use crate::style::Word;
 use crate::{Accepting, Config, Polling, Reading, SpecError, Style};
 
@@ -62,13 +61,14 @@ pub(crate) fn style_names() -> String {
     words::<Style>()
 }
 
-fn words<W: Word>() -> String {
+/// The words of a knob, for messages and lists.
+pub(crate) fn words<W: Word>() -> String {
     let words: Vec<&str> = W::WORDS.iter().map(|(word, _)| *word).collect();
     words.join(", ")
 }
 
 /// What cannot be together.
-fn check(config: &Config) -> Result<(), SpecError> {
+pub(crate) fn check(config: &Config) -> Result<(), SpecError> {
     let lists = matches!(config.polling, Polling::Poll | Polling::Select);
     if lists && config.max_events.is_some() {
         return Err(SpecError::Conflict {
@@ -88,6 +88,7 @@ fn check(config: &Config) -> Result<(), SpecError> {
             why: "the style ring leaves waiting, reading and sending to io_uring; choose memory",
         });
     }
+    check_protocol(config)?;
     let epoll = matches!(config.polling, Polling::Epoll | Polling::EpollEdge);
     if config.accepting == Accepting::Exclusive && !epoll {
         return Err(SpecError::Conflict {
@@ -98,210 +99,49 @@ fn check(config: &Config) -> Result<(), SpecError> {
     Ok(())
 }
 
-/// What a spec can set besides the style.
-#[derive(Clone, Copy)]
-struct Knob {
-    name: &'static str,
-    kind: Kind,
-    summary: &'static str,
-}
-
-#[derive(Clone, Copy)]
-enum Kind {
-    Accept,
-    Poller,
-    Read,
-    /// A number up to a limit, and where it stands.
-    Number {
-        limit: u32,
-        read: fn(&Config) -> u32,
-        write: fn(&mut Config, u32),
-    },
-}
-
-impl Knob {
-    fn named(name: &str) -> Option<&'static Self> {
-        KNOBS.iter().find(|knob| knob.name == name)
-    }
-
-    fn value(&self, config: &Config) -> String {
-        match self.kind {
-            Kind::Accept => config.accepting.word().to_owned(),
-            Kind::Poller => config.polling.word().to_owned(),
-            Kind::Read => config.reading.word().to_owned(),
-            Kind::Number { read, .. } => read(config).to_string(),
+/// What cannot be together with TLS or HTTP/2.
+fn check_protocol(config: &Config) -> Result<(), SpecError> {
+    let conflict = |knob, why| Err(SpecError::Conflict { knob, why });
+    if config.http2 {
+        if !matches!(config.style, Style::Memory | Style::OpenRead | Style::Pread) {
+            return conflict("h2", "only memory, open-read and pread serve HTTP/2");
+        }
+        let others = [
+            ("poller", config.polling != config.style.polling()),
+            ("read", config.reading != config.style.reading()),
+            ("accept=exclusive", config.accepting == Accepting::Exclusive),
+            ("split", config.injections.split > 1),
+            ("head-bytes", config.head_bytes > 0),
+        ];
+        if let Some((knob, _)) = others.iter().find(|(_, is_other)| *is_other) {
+            return conflict(
+                knob,
+                "with h2=1 hyper and tokio wait, read and write as they do; leave it out",
+            );
         }
     }
-
-    fn set(&self, config: &mut Config, value: &str) -> Result<(), SpecError> {
-        match self.kind {
-            Kind::Accept => config.accepting = self.word::<Accepting>(value)?,
-            Kind::Poller => config.polling = self.word::<Polling>(value)?,
-            Kind::Read => config.reading = self.word::<Reading>(value)?,
-            Kind::Number { limit, write, .. } => match value.parse() {
-                Ok(number) if number <= limit => write(config, number),
-                _ => {
-                    return Err(SpecError::KnobValue {
-                        knob: self.name,
-                        found: value.to_owned(),
-                        limit,
-                    });
-                }
-            },
-        }
-        Ok(())
+    let in_memory = matches!(
+        config.style,
+        Style::Memory | Style::OpenRead | Style::Pread | Style::WriteParts
+    );
+    if config.tls && !in_memory {
+        return conflict(
+            "tls",
+            "the kernel cannot encrypt what it sends of a file by itself; choose memory, open-read, pread \
+             or write-parts",
+        );
     }
-
-    fn word<W: Word>(&self, value: &str) -> Result<W, SpecError> {
-        W::from_word(value).ok_or_else(|| SpecError::KnobWord {
-            knob: self.name,
-            found: value.to_owned(),
-            known: words::<W>(),
-        })
-    }
+    Ok(())
 }
-
-impl Kind {
-    fn values(self) -> String {
-        match self {
-            Self::Accept => words::<Accepting>(),
-            Self::Poller => words::<Polling>(),
-            Self::Read => words::<Reading>(),
-            Self::Number { limit, .. } => format!("0 to {limit}"),
-        }
-    }
-}
-
-macro_rules! number {
-    ($name:literal, $limit:expr, $summary:literal, $($field:ident).+) => {
-        Knob {
-            name: $name,
-            kind: Kind::Number {
-                limit: $limit,
-                read: |config| config.$($field).+,
-                write: |config, value| config.$($field).+ = value,
-            },
-            summary: $summary,
-        }
-    };
-}
-
-macro_rules! optional {
-    ($name:literal, $limit:expr, $summary:literal, $field:ident) => {
-        Knob {
-            name: $name,
-            kind: Kind::Number {
-                limit: $limit,
-                read: |config| config.$field.map_or(0, NonZeroU32::get),
-                write: |config, value| config.$field = NonZeroU32::new(value),
-            },
-            summary: $summary,
-        }
-    };
-}
-
-const KNOBS: [Knob; 16] = [
-    Knob {
-        name: "poller",
-        kind: Kind::Poller,
-        summary: "what workers wait with",
-    },
-    Knob {
-        name: "read",
-        kind: Kind::Read,
-        summary: "read a socket until a short read, or until EAGAIN",
-    },
-    Knob {
-        name: "accept",
-        kind: Kind::Accept,
-        summary: "how several workers take connections",
-    },
-    optional!(
-        "workers",
-        1024,
-        "threads; 0 leaves it to --workers",
-        workers
-    ),
-    optional!(
-        "cpus",
-        1024,
-        "CPUs that are used, of those allowed; 0 is all",
-        cpus
-    ),
-    optional!(
-        "max-events",
-        4096,
-        "events per wake-up; 0 is 512",
-        max_events
-    ),
-    number!(
-        "spin-us",
-        MAX_KNOB,
-        "microseconds of CPU time in user mode",
-        injections.spin_us
-    ),
-    number!("getppid", MAX_KNOB, "calls of getppid", injections.getppid),
-    number!(
-        "open",
-        MAX_KNOB,
-        "times the file is opened, examined and closed",
-        injections.open
-    ),
-    number!(
-        "fstat",
-        MAX_KNOB,
-        "times the open file is examined",
-        injections.fstat
-    ),
-    number!(
-        "sleep-us",
-        MAX_KNOB,
-        "microseconds of sleep",
-        injections.sleep_us
-    ),
-    number!(
-        "lock-us",
-        MAX_KNOB,
-        "microseconds of sleep holding a mutex that all workers share",
-        injections.lock_us
-    ),
-    number!(
-        "split",
-        64,
-        "writes that the first one is cut into",
-        injections.split
-    ),
-    number!(
-        "error-every",
-        MAX_KNOB,
-        "of so many requests one fails, with status 500; 0 is never",
-        injections.error_every
-    ),
-    Knob {
-        name: "gzip",
-        kind: Kind::Number {
-            limit: 1,
-            read: |config| config.gzip.into(),
-            write: |config, value| config.gzip = value == 1,
-        },
-        summary: "1 compresses the body, whatever the client accepts",
-    },
-    number!(
-        "head-bytes",
-        8192,
-        "length that heads are filled up to",
-        head_bytes
-    ),
-];
-
-/// A second of spinning or a million calls per request: beyond any use, and short of overflow.
-const MAX_KNOB: u32 = 1_000_000;
 
 #[cfg(test)]
 mod tests {
+    use std::num::NonZeroU32;
+
     use proptest::prelude::*;
 
     use super::*;
+    use crate::knob::MAX_KNOB;
     use crate::{Body, Injections};
 
     /// A spec sets its style and knobs, and leaves the rest alone.
@@ -386,6 +226,50 @@ mod tests {
             let error = parse(spec).expect_err(spec);
             assert_eq!(error.to_string(), expected, "{spec:?}");
         }
+    }
+
+    /// TLS and HTTP/2 take the styles that answer from memory, and HTTP/2 nothing that hyper decides.
+    #[test]
+    fn protocols_refuse_what_they_cannot_have() {
+        let refuses = |spec: &str| match parse(spec) {
+            Err(SpecError::Conflict { knob, .. }) => Some(knob),
+            _ => None,
+        };
+        for style in Style::ALL.map(Style::name) {
+            let encrypted = ["memory", "open-read", "pread", "write-parts"].contains(&style);
+            let spec = format!("{style},tls=1");
+            assert_eq!(refuses(&spec), (!encrypted).then_some("tls"), "{spec}");
+            let framed = encrypted && style != "write-parts";
+            let spec = format!("{style},tls=1,h2=1");
+            assert_eq!(refuses(&spec), (!framed).then_some("h2"), "{spec}");
+        }
+        for (spec, knob) in [
+            ("memory,h2=1,poller=poll", "poller"),
+            ("pread,h2=1,read=eagain", "read"),
+            ("memory,h2=1,split=2", "split"),
+            ("memory,h2=1,head-bytes=300", "head-bytes"),
+            ("memory,h2=1,accept=exclusive", "accept=exclusive"),
+        ] {
+            assert_eq!(refuses(spec), Some(knob), "{spec}");
+        }
+        assert_eq!(refuses("open-read,h2=1,max-events=1,split=1"), None);
+    }
+
+    /// A server speaks what its clients speak, unless its spec says more.
+    #[test]
+    fn servers_speak_what_clients_speak() {
+        let spoken = |spec: &str, tls, http2| {
+            let config = parse(spec).expect("a valid spec").speaking(tls, http2);
+            config.map(|config| config.spec())
+        };
+        assert_eq!(spoken("memory", false, false).as_deref(), Ok("memory"));
+        let both = "memory,tls=1,h2=1";
+        for spec in ["memory", "memory,h2=1", both] {
+            assert_eq!(spoken(spec, true, true).as_deref(), Ok(both));
+        }
+        assert!(spoken("memory,tls=1", false, true).is_err());
+        assert!(spoken("memory,h2=1", true, false).is_err());
+        assert!(spoken("sendfile", true, false).is_err());
     }
 
     proptest! {

@@ -18,6 +18,8 @@ use io_uring::squeue::{Entry, Flags};
 use io_uring::{IoUring, opcode, types};
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
 
 /// Closes a descriptor, with nothing but `close`.
 pub(crate) fn close(descriptor: OwnedFd) {
@@ -78,6 +80,13 @@ impl Events {
     pub(crate) fn tokens(&self) -> impl Iterator<Item = u64> + '_ {
         self.buffer[..self.filled].iter().map(|event| event.u64)
     }
+}
+
+/// Watches a descriptor for bytes to read, with the runtime that this runs on.
+pub(crate) fn watch_readable(descriptor: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
+    // SAFETY: an owned descriptor is open and the same until it is dropped.
+    let watched = unsafe { AsyncFd::register_with_interest(descriptor, Interest::READABLE) };
+    watched.map_err(|error| error.into_parts().1)
 }
 
 /// Waits without a limit until at least one descriptor is ready; which ones stands in `revents`.

@@ -8,6 +8,7 @@ use rustix::net::SocketFlags;
 use crate::connection::{Connection, Next};
 use crate::poller::{Interest, Poller};
 use crate::serving::Serving;
+use crate::stream::Stream;
 use crate::timing::InjectionTimes;
 use crate::{Accepting, Config, ServeError};
 
@@ -17,7 +18,7 @@ pub(crate) struct Worker<'a> {
     listener: &'a OwnedFd,
     /// Whether the kernel is to wake one of the workers that wait for the listening socket.
     exclusive: bool,
-    serving: Serving<'a>,
+    serving: Serving,
     slots: Vec<Option<Slot>>,
     free_slots: Vec<usize>,
     /// Buffers of ended connections, so that a new one allocates nothing.
@@ -36,7 +37,7 @@ impl<'a> Worker<'a> {
         config: &Config,
         listener: &'a OwnedFd,
         stop: BorrowedFd<'_>,
-        serving: Serving<'a>,
+        serving: Serving,
     ) -> Result<Self, ServeError> {
         let mut poller = Poller::new(config.polling, config.max_events())?;
         // Never read, so that it stays ready and wakes every worker.
@@ -82,7 +83,10 @@ impl<'a> Worker<'a> {
             // Another worker took it, it ended before it was taken, or the network refused it.
             Err(_) => return self.go_on_accepting(),
         };
-        let connection = Connection::new(socket, self.free_buffers.pop());
+        let Ok(stream) = Stream::new(socket, self.serving.tls.as_ref()) else {
+            return self.go_on_accepting();
+        };
+        let connection = Connection::new(stream, self.free_buffers.pop());
         let index = self.free_slots.pop().unwrap_or_else(|| {
             self.slots.push(None);
             self.slots.len() - 1

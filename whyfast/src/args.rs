@@ -273,6 +273,12 @@ pub(crate) struct TestserverArgs {
     /// File to serve, under its own name; without it, one byte.
     #[arg(long, value_name = "FILE")]
     pub(crate) file: Option<PathBuf>,
+    /// Certificate for tls=1, in PEM; without it one is made at the start, for localhost and 127.0.0.1.
+    #[arg(long, value_name = "FILE", requires = "key")]
+    pub(crate) cert: Option<PathBuf>,
+    /// Its key, in PEM.
+    #[arg(long, value_name = "FILE", requires = "cert")]
+    pub(crate) key: Option<PathBuf>,
     /// Take the time of each cost that is added to a request, and print the means of every 10 ms at the
     /// end.
     #[arg(long)]

@@ -36,7 +36,7 @@ impl BuiltIn {
         stdout.read_line(&mut line)?;
         let url = line
             .split_whitespace()
-            .find(|word| word.starts_with("http://"))
+            .find(|word| word.starts_with("http://") || word.starts_with("https://"))
             .with_context(|| format!("whyfast testserver names no address: {line:?}"))?;
         Ok(Self {
             url: url.to_owned(),

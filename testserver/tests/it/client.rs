@@ -1,6 +1,6 @@
 //! A server on a thread, and a blocking client for it.
 
-use std::io::{Read as _, Write as _};
+use std::io::{Read, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -89,32 +89,12 @@ impl Client {
 
     /// Reads one response with a body as long as its head says.
     pub(crate) fn response(&mut self) -> Response {
-        let (status, head, length) = self.head();
-        let mut body = vec![0; length];
-        self.stream.read_exact(&mut body).expect("a whole body");
-        Response { status, head, body }
+        read_response(&mut self.stream)
     }
 
     /// Reads a response without a body, whatever length its head says.
     pub(crate) fn head(&mut self) -> (u16, String, usize) {
-        let mut head = Vec::new();
-        let mut byte = [0];
-        while !head.ends_with(b"\r\n\r\n") {
-            self.stream.read_exact(&mut byte).expect("a whole head");
-            head.push(byte[0]);
-        }
-        let head = String::from_utf8(head).expect("heads are text");
-        let status = head
-            .split(' ')
-            .nth(1)
-            .and_then(|code| code.parse().ok())
-            .expect("a status line");
-        let length = head
-            .lines()
-            .find_map(|line| line.strip_prefix("Content-Length: "))
-            .and_then(|length| length.parse().ok())
-            .expect("every response says its length");
-        (status, head, length)
+        read_head(&mut self.stream)
     }
 
     pub(crate) fn stop_sending(&mut self) {
@@ -131,6 +111,36 @@ impl Client {
             .expect("an orderly end, not a reset");
         assert!(rest.is_empty(), "{}", String::from_utf8_lossy(&rest));
     }
+}
+
+/// Reads one response with a body as long as its head says.
+pub(crate) fn read_response(stream: &mut impl Read) -> Response {
+    let (status, head, length) = read_head(stream);
+    let mut body = vec![0; length];
+    stream.read_exact(&mut body).expect("a whole body");
+    Response { status, head, body }
+}
+
+/// Reads a response without a body, whatever length its head says.
+pub(crate) fn read_head(stream: &mut impl Read) -> (u16, String, usize) {
+    let mut head = Vec::new();
+    let mut byte = [0];
+    while !head.ends_with(b"\r\n\r\n") {
+        stream.read_exact(&mut byte).expect("a whole head");
+        head.push(byte[0]);
+    }
+    let head = String::from_utf8(head).expect("heads are text");
+    let status = head
+        .split(' ')
+        .nth(1)
+        .and_then(|code| code.parse().ok())
+        .expect("a status line");
+    let length = head
+        .lines()
+        .find_map(|line| line.strip_prefix("Content-Length: "))
+        .and_then(|length| length.parse().ok())
+        .expect("every response says its length");
+    (status, head, length)
 }
 
 /// A limit on any single read, so that a defect fails the test rather than hanging it.

@@ -72,7 +72,7 @@ impl PreparedArm {
                         .choose(recipe, variant.as_deref(), kitchen.transport)?;
                 from_recipe(spec, hops, program.as_deref(), kitchen.identity)
             }
-            ServerSpec::Testserver { style } => testserver_arm(spec, style),
+            ServerSpec::Testserver { style } => testserver_arm(spec, style, kitchen.transport),
             ServerSpec::Command(command) => Ok(command_arm(spec, command)),
             ServerSpec::Live { url, target } => {
                 check_live(spec, target)?;
@@ -97,7 +97,7 @@ impl PreparedArm {
                 style: style.clone(),
             },
         };
-        testserver_arm(&spec, &style)
+        testserver_arm(&spec, &style, Transport::CLEAR)
     }
 
     /// An arm that is one program, with what was started and its hash in the recording.
@@ -116,19 +116,26 @@ impl PreparedArm {
 /// What the built-in server can fill a head up to.
 const MAX_NULL_HEAD: u64 = 8192;
 
-fn testserver_arm(spec: &ArmSpec, style: &str) -> anyhow::Result<PreparedArm> {
-    testserver::Config::parse(style)
-        .map_err(|error| Failure::usage(format!("arm {:?}: {error}", spec.spec)))?;
+/// The built-in server, which speaks what the scenario speaks.
+fn testserver_arm(
+    spec: &ArmSpec,
+    style: &str,
+    transport: Transport,
+) -> anyhow::Result<PreparedArm> {
+    let style = testserver::Config::parse(style)
+        .and_then(|config| config.speaking(transport.tls, transport.http2))
+        .map_err(|error| Failure::usage(format!("arm {:?}: {error}", spec.spec)))?
+        .spec();
     let mut arm = blank_arm(&spec.name, &spec.spec, ArmKind::Testserver);
     arm.version = Some(format!("whyfast {}", env!("CARGO_PKG_VERSION")));
     arm.settings = vec![Setting {
         key: "style".into(),
-        value: style.to_owned(),
+        value: style.clone(),
     }];
-    let arguments = [
+    let plain = [
         "testserver",
         "--style",
-        style,
+        &style,
         "--workers",
         "{workers}",
         "--listen",
@@ -136,8 +143,11 @@ fn testserver_arm(spec: &ArmSpec, style: &str) -> anyhow::Result<PreparedArm> {
         "--file",
         "{root}/{file}",
     ];
+    let encrypted = ["--cert", "{cert}", "--key", "{key}"];
+    let encrypted = encrypted.iter().filter(|_| transport.tls);
+    let arguments = plain.iter().chain(encrypted);
     let program = std::env::current_exe()?;
-    let program = plain_program(program, arguments.map(str::to_owned).to_vec());
+    let program = plain_program(program, arguments.map(|&text| text.to_owned()).collect());
     Ok(PreparedArm::single(arm, program))
 }
 

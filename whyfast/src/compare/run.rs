@@ -10,7 +10,6 @@ use reports::Footer;
 
 use crate::args::{CompareArgs, Format};
 use crate::compare::access::Access;
-use crate::compare::arms::{ArmSpec, ServerSpec};
 use crate::compare::cookbook::Cookbook;
 use crate::compare::limits::MachineLimits;
 use crate::compare::plan::{self, Plan};
@@ -42,7 +41,6 @@ pub(crate) fn compare(args: &CompareArgs) -> anyhow::Result<u8> {
         ));
     }
     let specs = arms::parse_all(&wanted_arms(args, &chosen, &cookbook), least)?;
-    check_arms(&chosen, &specs)?;
     let cpus = split_cpus(&cores(&CpuList::allowed()?));
     let plan = plan::plan(args, &chosen, specs.len(), &cpus)?;
     let room = MachineLimits::read().room(&plan.scenario)?;
@@ -117,19 +115,6 @@ fn wanted_arms(args: &CompareArgs, chosen: &Chosen, cookbook: &Cookbook) -> Vec<
     };
     let optional = chosen.optional_arms.iter().filter(is_installed);
     chosen.arms.iter().chain(optional).cloned().collect()
-}
-
-/// The built-in server speaks HTTP/1.1 in clear and nothing else.
-fn check_arms(chosen: &Chosen, specs: &[ArmSpec]) -> anyhow::Result<()> {
-    let built_in = |spec: &&ArmSpec| matches!(spec.server, ServerSpec::Testserver { .. });
-    match specs.iter().find(built_in) {
-        Some(spec) if !chosen.is_plain() => Err(Failure::usage(format!(
-            "arm {:?}: the built-in server speaks HTTP/1.1 in clear, and scenario {} is another protocol or \
-             encrypted; name servers that speak it, such as nginx and h2o",
-            spec.spec, chosen.name
-        ))),
-        _ => Ok(()),
-    }
 }
 
 /// Makes the folder of `--out`; under sudo it belongs to the user behind it.

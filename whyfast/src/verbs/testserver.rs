@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 
 use anyhow::Context as _;
 use recording::exit_code;
-use testserver::{Body, Config, InjectedTimes, Server};
+use testserver::{Body, CertificateFiles, Config, InjectedTimes, Server};
 
 use crate::args::TestserverArgs;
 use crate::failure::Failure;
@@ -21,6 +21,9 @@ pub(crate) fn testserver(args: &TestserverArgs) -> anyhow::Result<u8> {
         .as_ref()
         .map_or(Body::Generated(1), |file| Body::File(file.clone()));
     config.time_injections = args.time_injections;
+    let files = args.cert.clone().zip(args.key.clone());
+    config.certificate = files.map(|(certificate, key)| CertificateFiles { certificate, key });
+    let scheme = if config.tls { "https" } else { "http" };
     let server = Server::bind(config).context("failed to start the server")?;
     let stop = server.stop_handle();
     let mut signals = signal_hook::iterator::Signals::new([
@@ -33,7 +36,7 @@ pub(crate) fn testserver(args: &TestserverArgs) -> anyhow::Result<u8> {
         }
     });
     let address = server.local_address();
-    Output::Stdout.write(&format!("http://{address}{}\n", server.url_path()))?;
+    Output::Stdout.write(&format!("{scheme}://{address}{}\n", server.url_path()))?;
     let slices = server.run().context("the server failed")?;
     Output::Stdout.write(&slices.iter().map(line).collect::<String>())?;
     Ok(exit_code::DONE)

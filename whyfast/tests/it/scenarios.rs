@@ -193,18 +193,52 @@ fn other_sessions_are_refused_unless_published() {
     assert_eq!(gate.fix, "as published: each had a version of its own");
 }
 
-/// The built-in server speaks HTTP/1.1 in clear, and says so where something else is asked for.
+/// The built-in server speaks what a scenario speaks, and refuses what its spec cannot have there.
 #[test]
-fn the_built_in_server_is_plain() {
-    for options in [&["--scenario", "cache-hello"][..], &["--tls-key", "p-256"]] {
-        let words = [&["compare", "testserver", "testserver:open-read"], options].concat();
-        let output = run(&words);
-        assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+fn the_built_in_server_speaks_the_scenario() {
+    for scenario in ["h2-tls13-page", "tls-terminator-keepalive"] {
+        let output = run(&[
+            "compare",
+            "testserver:memory",
+            "testserver:pread",
+            "--scenario",
+            scenario,
+            "--requests",
+            "400",
+            "--pairs",
+            "1",
+            "--connections",
+            "4",
+            "--no-probes",
+            "--format",
+            "json",
+        ]);
+        let recording = Recording::parse(&output.stdout).expect("a recording");
+        assert_eq!(status(&recording, "G2"), GateStatus::Ok, "{scenario}");
+        let rounds = &recording.rounds;
         assert!(
-            said(&output).contains("HTTP/1.1 in clear"),
-            "{}",
-            said(&output)
+            rounds.iter().all(|round| round.failed.is_none()),
+            "{scenario}"
         );
+        assert!(
+            rounds
+                .iter()
+                .filter_map(|round| round.load.as_ref())
+                .count()
+                >= 2
+        );
+    }
+    for (arm, options, said_then) in [
+        (
+            "testserver:sendfile",
+            &["--tls-key", "p-256"][..],
+            "tls is not possible here",
+        ),
+        ("testserver:memory,h2=1", &[], "h2 is not possible here"),
+    ] {
+        let output = run(&[&["compare", arm, "testserver:memory"], options].concat());
+        assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+        assert!(said(&output).contains(said_then), "{}", said(&output));
     }
 }
 
