@@ -106,12 +106,17 @@ impl<'a> Facts<'a> {
             .sum()
     }
 
-    /// What the calls would cost per request, ns, if each took as long as the shortest of its kind: what is
-    /// saved without them at least, where some of them do work that stays. `None` where none was timed.
-    pub(super) fn least_cost(&self, test: impl Fn(&CallFacts) -> bool) -> Option<f64> {
+    /// What so many of the calls would cost per request, ns, if each took as long as the shortest of its
+    /// kind: what is saved without them at least, where some of them do work that stays. `None` where
+    /// none was timed.
+    pub(super) fn least_cost(
+        &self,
+        test: impl Fn(&CallFacts) -> bool,
+        count: impl Fn(&CallFacts) -> f64,
+    ) -> Option<f64> {
         let calls = self.calls.iter().filter(|call| test(call));
         calls
-            .map(|call| Some(call.count * (call.shortest_ns? + self.entry_exit_ns)))
+            .map(|call| Some(count(call) * (call.shortest_ns? + self.entry_exit_ns)))
             .sum()
     }
 

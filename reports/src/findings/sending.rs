@@ -133,7 +133,7 @@ fn cork(facts: &Facts<'_>) -> Option<Found> {
             number("sendfile per request", files, HALF),
             number("bytes per sendfile", moved, TINY_BYTES),
         ],
-        cost_ns: facts.least_cost(option),
+        cost_ns: facts.least_cost(option, |call| call.count),
         calls: facts.labels(option),
         confidence: Confidence::Likely,
         caveat: "which option is set was not seen; the cost is that of calls that only set one, since the \
@@ -198,10 +198,10 @@ fn eager_reads(facts: &Facts<'_>) -> Option<Found> {
             number("reads with EAGAIN per request", again, HALF),
             detail("reads per request", all, ""),
         ],
-        cost_ns: facts.cost(reads).map(|ns| ns * again / all),
+        cost_ns: facts.least_cost(reads, |call| call.again),
         calls: facts.labels(reads),
         confidence: Confidence::Likely,
-        caveat: "the cost takes failed reads for as dear as others; they are cheaper".to_owned(),
+        caveat: "the cost takes each failed read for as cheap as the shortest read, since it finds nothing".to_owned(),
     })
 }
 

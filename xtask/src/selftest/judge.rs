@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use recording::{Attribution, Bar, GateStatus, Recording};
 
 use super::injection::{Calls, Expected, Injection};
+use super::prediction::{self, Removal};
 
 /// What one comparison found.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -18,6 +19,8 @@ pub(super) struct Outcome {
     pub(super) sum_error: f64,
     /// What bars say that nothing was injected into, as a share of what was injected.
     pub(super) leaks: BTreeMap<String, f64>,
+    /// Of a prediction: what was measured and what was said before.
+    pub(super) removal: Option<Removal>,
     /// What was seen instead, where something else was expected.
     pub(super) seen: Option<String>,
 }
@@ -26,7 +29,7 @@ pub(super) struct Outcome {
 /// them takes of a request by itself, pair by pair, ns.
 pub(super) fn judge(recording: &Recording, expected: &Expected, costs: &[Vec<f64>]) -> Outcome {
     match expected {
-        Expected::Predicted { without } => predicted(recording, without),
+        Expected::Predicted { without } => prediction::judge(recording, without),
         Expected::Attributed { injections, calls } => match recording.attributions.first() {
             Some(attribution) => attributed(attribution, injections, *calls, costs),
             None => refused_instead(recording),
@@ -56,37 +59,8 @@ pub(super) fn judge(recording: &Recording, expected: &Expected, costs: &[Vec<f64
     }
 }
 
-/// Whether the throughput that is predicted for the second arm is that of the first one.
-fn predicted(recording: &Recording, without: &str) -> Outcome {
-    let arm = recording.arms.get(1).map(|arm| arm.name.as_str());
-    let prediction = recording
-        .predictions
-        .iter()
-        .find(|prediction| prediction.without == without && Some(prediction.arm.as_str()) == arm);
-    let measured = recording.attributions.first().map(|found| found.a_ns);
-    let Some((prediction, measured_ns)) = prediction.zip(measured) else {
-        return Outcome {
-            seen: Some("nothing was predicted".to_owned()),
-            ..refused_instead(recording)
-        };
-    };
-    let predicted_ns = 1e9 / prediction.predicted_rps;
-    let error = measured_ns / predicted_ns - 1.0;
-    Outcome {
-        accepted: error.abs() <= MAX_PREDICTION_ERROR,
-        injected_ns: Some(measured_ns),
-        found_ns: Some(predicted_ns),
-        seen: Some(format!(
-            "{:.2} us per request without it, {:.2} us predicted, throughput {:+.1} %",
-            measured_ns / 1e3,
-            predicted_ns / 1e3,
-            error * 100.0
-        )),
-        ..Outcome::default()
-    }
-}
-
-fn refused_instead(recording: &Recording) -> Outcome {
+/// What is said where a gate or a failed round left nothing to judge.
+pub(super) fn refused_instead(recording: &Recording) -> Outcome {
     let refusing = refusing(recording);
     let mut failed = recording
         .rounds
@@ -232,7 +206,7 @@ fn contains_zero(values: &[f64], uncertain: &[f64]) -> bool {
 }
 
 /// The 95 % interval of the mean by Student's t.
-fn interval(values: &[f64]) -> Option<(f64, f64)> {
+pub(super) fn interval(values: &[f64]) -> Option<(f64, f64)> {
     let count = values.len() as f64;
     let t = T_95.get(values.len().checked_sub(2)?)?;
     let center = mean(values);
@@ -287,9 +261,6 @@ fn claims(bar: &Bar) -> &str {
 
 /// Requests in flight at the edges of a window, as a share.
 const EDGES: f64 = 0.01;
-
-/// Of the throughput that is predicted.
-const MAX_PREDICTION_ERROR: f64 = 0.05;
 
 /// 97.5 % points of Student's t with 1, 2, ... degrees of freedom.
 const T_95: [f64; 11] = [

@@ -9,6 +9,7 @@ mod comparison;
 mod cost;
 mod injection;
 mod judge;
+mod prediction;
 mod quota;
 mod tally;
 
@@ -116,18 +117,22 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 fn cases(long: bool) -> Vec<(Case, Demand)> {
     let with = |cases: Vec<Case>, demand| cases.into_iter().map(move |case| (case, demand));
     if !long {
-        return with(injection::singles(), SHORT).collect();
+        return with(injection::singles(), SHORT)
+            .chain(with(prediction::one_of_each(), ONCE))
+            .collect();
     }
     with(injection::singles(), LONG)
         .chain(with(injection::changes(), LONG))
         .chain(with(injection::pairs(), PAIRED))
         .chain(with(injection::predictions(), PAIRED))
+        .chain(with(prediction::cases(), PAIRED))
         .collect()
 }
 
 /// Runs one case as often as demanded, each time on two servers that are warm.
 fn repeat(bench: &Bench, case: &Case, demand: Demand) -> Result<Row> {
     let mut row = Row::new(&case.name, demand.runs, demand.accepted_from);
+    row.predicts = matches!(case.expected, Expected::Predicted { .. });
     let options = [&["--detail", "sched"], case.options].concat();
     for run in 0..demand.runs {
         let pair = bench.start(case)?;
@@ -219,6 +224,11 @@ const PAIRED: Demand = Demand {
     runs: 8,
     accepted_from: 6,
 };
+/// A prediction is judged by the interval of its comparison.
+const ONCE: Demand = Demand {
+    runs: 1,
+    accepted_from: 1,
+};
 
 /// At most five winners where there is none, and a difference of three margins nearly always.
 const ALIKE: Demand = Demand {
@@ -242,10 +252,11 @@ mod tests {
         assert_eq!(SHORT.scaled(None), SHORT);
     }
 
-    /// The short form has four cases, the long one all of them, ten pairs and three predictions.
+    /// The short form has four cases and a prediction of each cause, the long one all of them, ten pairs and
+    /// five predictions.
     #[test]
     fn forms_have_their_cases() {
-        assert_eq!(cases(false).len(), 4);
-        assert_eq!(cases(true).len(), 4 + injection::changes().len() + 10 + 3);
+        assert_eq!(cases(false).len(), 4 + 3);
+        assert_eq!(cases(true).len(), 4 + injection::changes().len() + 10 + 5);
     }
 }

@@ -1,9 +1,10 @@
-//! What the runs of a case amount to, as the table that the README shows.
+//! What the runs of a case amount to, as the tables that the README shows.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use super::judge::Outcome;
+use super::prediction::{self, Removal};
 
 /// The runs of one case.
 #[derive(Clone, Debug, Default)]
@@ -14,6 +15,8 @@ pub(super) struct Row {
     outcomes: Vec<Outcome>,
     /// Whether bars are judged, so that they have to add up and must not leak.
     attributed: bool,
+    /// Whether a prediction is judged, which has a table of its own.
+    pub(super) predicts: bool,
 }
 
 impl Row {
@@ -60,6 +63,21 @@ impl Row {
             .max_by(|(_, x), (_, y)| x.mean.abs().total_cmp(&y.mean.abs()))
     }
 
+    fn removals(&self) -> Vec<Removal> {
+        let outcomes = self.outcomes.iter();
+        outcomes.filter_map(|outcome| outcome.removal).collect()
+    }
+
+    /// `pass`, or what is wrong.
+    fn word(&self) -> String {
+        let faults = self.faults();
+        if faults.is_empty() {
+            "pass".to_owned()
+        } else {
+            format!("FAIL: {}", faults.join(", "))
+        }
+    }
+
     fn worst_sum_error(&self) -> f64 {
         let errors = self.outcomes.iter().map(|outcome| outcome.sum_error);
         errors.fold(0.0, f64::max)
@@ -86,6 +104,7 @@ impl Row {
         {
             faults.push(format!("leaks into {bar}"));
         }
+        faults.extend(prediction::fault(&self.removals()));
         faults
     }
 }
@@ -140,32 +159,46 @@ impl Table {
 
 impl fmt::Display for Table {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(
-            formatter,
-            "| injected | us per request | found, us | runs accepted | from | largest leak | |"
-        )?;
-        writeln!(formatter, "|---|---:|---:|---:|---:|---|---|")?;
-        for row in &self.0 {
+        let (predicted, injected): (Vec<&Row>, Vec<&Row>) =
+            self.0.iter().partition(|row| row.predicts);
+        if !injected.is_empty() {
+            writeln!(
+                formatter,
+                "| injected | us per request | found, us | runs accepted | from | largest leak | |"
+            )?;
+            writeln!(formatter, "|---|---:|---:|---:|---:|---|---|")?;
+        }
+        for row in injected {
             let us = |figure: Option<f64>| figure.map_or("-".to_owned(), |us| format!("{us:.2}"));
             let leak = row.largest_leak().map_or("-".to_owned(), |(bar, leak)| {
                 let (mean, spread) = (leak.mean * 100.0, leak.spread * 100.0);
                 format!("{mean:.1} ± {spread:.1} % {bar}")
             });
-            let faults = row.faults();
-            let word = if faults.is_empty() {
-                "pass".to_owned()
-            } else {
-                format!("FAIL: {}", faults.join(", "))
-            };
             writeln!(
                 formatter,
-                "| {} | {} | {} | {} of {} | {} | {leak} | {word} |",
+                "| {} | {} | {} | {} of {} | {} | {leak} | {} |",
                 row.name,
                 us(row.median_us(|outcome| outcome.injected_ns)),
                 us(row.median_us(|outcome| outcome.found_ns)),
                 row.accepted(),
                 row.planned,
                 row.accepted_from,
+                row.word(),
+            )?;
+        }
+        if !predicted.is_empty() {
+            writeln!(formatter, "\n{}", prediction::HEAD)?;
+        }
+        for row in predicted {
+            writeln!(
+                formatter,
+                "| {} | {} | {} of {} | {} | {} |",
+                row.name,
+                prediction::cells(&row.removals()),
+                row.accepted(),
+                row.planned,
+                row.accepted_from,
+                row.word(),
             )?;
         }
         Ok(())
@@ -188,7 +221,7 @@ mod tests {
             found_ns: Some(5100.0),
             sum_error: 1e-15,
             leaks: BTreeMap::from([("send".to_owned(), leak)]),
-            seen: None,
+            ..Outcome::default()
         }
     }
 
@@ -244,6 +277,35 @@ mod tests {
         assert_eq!(
             last,
             "| spin-us=10 | 5.00 | 5.10 | 3 of 4 | 3 | 2.0 ± 0.0 % send | pass |"
+        );
+        assert!(table.passed());
+    }
+
+    /// Predictions have a table of their own below the other one.
+    #[test]
+    fn predictions_have_their_own_table() {
+        let mut predicting = Row::new("memory without it", 1, 1);
+        predicting.predicts = true;
+        let removal = Removal {
+            with_ns: 11_000.0,
+            measured: (0.095_310_179_8, 0.08, 0.11),
+            predicted: 0.104_360_015_3,
+        };
+        let outcome = Outcome {
+            accepted: true,
+            removal: Some(removal),
+            ..Outcome::default()
+        };
+        predicting.push(outcome, false);
+        let table = Table(vec![predicting, row(&vec![run(true, 0.02); 4])]);
+        let text = table.to_string();
+        let (injected, predicted) = text.split_once("\n\n").expect("two tables");
+        assert_eq!(injected.lines().count(), 3);
+        assert_eq!(
+            predicted.lines().last(),
+            Some(
+                "| memory without it | 11.00 | × 1.100 | 1.083 to 1.116 | × 1.110 | -0.9 % | 1 of 1 | 1 | pass |"
+            )
         );
         assert!(table.passed());
     }
