@@ -175,7 +175,7 @@ fn what_is_no_handshake_is_refused() {
 fn what_cannot_be_is_refused() {
     let trust = Trust::new();
     let tls = Config::parse("memory,tls=1").expect("a valid spec");
-    let CertificateFiles { certificate, key } = trust.files.clone();
+    let CertificateFiles { certificate, key } = trust.files;
     let swapped = CertificateFiles {
         certificate: key,
         key: certificate,
