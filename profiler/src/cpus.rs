@@ -65,10 +65,15 @@ pub(crate) fn allowed(pids: &BTreeSet<u32>) -> Vec<u32> {
             cpus.extend(first..=last.min(MOST_CPUS));
         }
     }
-    let online = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
-    let online = parse_list(&online);
+    let online = online();
     cpus.retain(|cpu| online.contains(cpu));
     cpus.into_iter().collect()
+}
+
+/// Those that run, by number.
+pub(crate) fn online() -> BTreeSet<u32> {
+    let online = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
+    parse_list(&online)
 }
 
 /// Runs on each of these CPUs for a moment, so that the programs see a switch there: an idle CPU may

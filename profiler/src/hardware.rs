@@ -43,7 +43,7 @@ impl HardwareCounters {
             return Self::too_many(threads);
         }
         let tids: Vec<u32> = pids.iter().flat_map(|&pid| processes::tids(pid)).collect();
-        Self::open_events(&tids, follow, &EVENTS.map(Event::from))
+        Self::open_events(&tids, follow, &EVENTS)
     }
 
     /// The window begins.
@@ -68,7 +68,7 @@ impl HardwareCounters {
         &self.not_measured
     }
 
-    fn open_events(tids: &[u32], follow: bool, events: &[Event]) -> Self {
+    fn open_events<E: Event + Copy>(tids: &[u32], follow: bool, events: &[E]) -> Self {
         if tids.len() > MOST_THREADS {
             return Self::too_many(tids.len());
         }
@@ -76,12 +76,12 @@ impl HardwareCounters {
         let mut refused = BTreeMap::new();
         for &tid in tids {
             let mut counters = Vec::new();
-            for (index, event) in events.iter().enumerate() {
+            for (index, &event) in events.iter().enumerate() {
                 if refused.contains_key(&index) {
                     counters.push(None);
                     continue;
                 }
-                match open(tid, event.clone(), follow) {
+                match open(tid, event, follow) {
                     Ok(counter) => counters.push(Some(counter)),
                     // It has just ended.
                     Err(error) if error.raw_os_error() == Some(libc::ESRCH) => break,
@@ -154,10 +154,11 @@ impl ThreadCounters {
 }
 
 /// A counter that runs from now on, with the threads that `tid` starts.
-fn open(tid: u32, event: Event, follow: bool) -> io::Result<Counter> {
+fn open(tid: u32, event: impl Event, follow: bool) -> io::Result<Counter> {
     let tid = libc::pid_t::try_from(tid).map_err(|_beyond| io::ErrorKind::InvalidInput)?;
-    let mut builder = Builder::new().kind(event).observe_pid(tid);
-    builder.enabled(true).inherit(true).include_kernel();
+    let mut builder = Builder::new(event);
+    builder.observe_pid(tid).enabled(true).inherit(true);
+    builder.include_kernel();
     if !follow {
         builder.inherit_thread(true);
     }
@@ -322,7 +323,7 @@ mod tests {
 
     /// Software events stand in for those that a machine may lack. `None` where the kernel does not
     /// let us count at all, which then has to be the reason that is given.
-    fn counters(tids: &[u32], events: &[Event]) -> Option<HardwareCounters> {
+    fn counters(tids: &[u32], events: &[Software]) -> Option<HardwareCounters> {
         let counters = HardwareCounters::open_events(tids, true, events);
         let Some(reason) = counters.not_measured().first() else {
             return Some(counters);
@@ -336,7 +337,7 @@ mod tests {
     #[test]
     fn threads_are_told_apart() {
         let [busy, idle, other] = [(); 3].map(|()| Worker::start());
-        let events = [Software::TASK_CLOCK, Software::CPU_MIGRATIONS].map(Event::from);
+        let events = [Software::TASK_CLOCK, Software::CPU_MIGRATIONS];
         let Some(mut counters) = counters(&[busy.tid, idle.tid], &events) else {
             return;
         };
@@ -365,7 +366,7 @@ mod tests {
     #[test]
     fn new_threads_are_counted() {
         let worker = Worker::start();
-        let events = [Event::from(Software::TASK_CLOCK)];
+        let events = [Software::TASK_CLOCK];
         let Some(mut counters) = counters(&[worker.tid], &events) else {
             return;
         };
@@ -378,7 +379,7 @@ mod tests {
     /// A thread that has ended is left out; no thread and too many threads are a reason.
     #[test]
     fn threads_that_cannot_be_counted() {
-        let events = [Event::from(Software::TASK_CLOCK)];
+        let events = [Software::TASK_CLOCK];
         let tids: Vec<u32> = (1..=1025).collect();
         for (tids, reason) in [(&[][..], "was there"), (&tids, "1025 threads")] {
             let mut counters = HardwareCounters::open_events(tids, true, &events);

@@ -169,7 +169,7 @@ impl Session {
     /// Looks at what new processes have mapped, which nobody can ask them once they have ended.
     fn meet(&mut self) {
         if let Some(symbols) = &mut self.symbols {
-            symbols.meet(&self.tracked.alive());
+            symbols.meet(&self.tracked.alive(), clock_ns());
         }
     }
 

@@ -6,6 +6,8 @@ mod elf;
 mod files;
 mod jit;
 mod kernel_symbols;
+mod known_file;
+mod mappings;
 mod named;
 mod symbols;
 #[cfg(test)]

@@ -2,7 +2,8 @@
 //! asked.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::Path;
+use std::sync::Arc;
 
 use procfs::process::{MMPermissions, MMapPath, MemoryMap, Process};
 
@@ -24,7 +25,7 @@ pub(super) struct Region {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Content {
     /// A file, with the path that the process opened it by.
-    File { key: FileKey, path: PathBuf },
+    File { key: FileKey, path: Arc<Path> },
     /// Code of the kernel for programs.
     Vdso,
     /// Memory that the program wrote.
@@ -63,13 +64,55 @@ impl AddressSpace {
         self.0.values()
     }
 
+    /// Whether there is code that no file has.
+    pub(super) fn has_anonymous(&self) -> bool {
+        let mut contents = self.0.values().map(|region| &region.content);
+        contents.any(|content| *content == Content::Anonymous)
+    }
+
     /// With what is mapped by now; what is no longer mapped is kept, for stacks that were taken before.
     pub(super) fn update(&mut self, now: Self) {
-        for (start, region) in now.0 {
-            self.0
-                .retain(|&before, old| before >= region.end || old.end <= start);
-            self.0.insert(start, region);
+        for region in now.0.into_values() {
+            self.put(region);
         }
+    }
+
+    /// With a mapping that takes the place of what was there.
+    pub(super) fn put(&mut self, region: Region) {
+        let before = self.0.range(..region.start).next_back();
+        let covered = before
+            .into_iter()
+            .chain(self.0.range(region.start..region.end));
+        let covered: Vec<u64> = covered
+            .filter(|(_, old)| old.end > region.start)
+            .map(|(&start, _)| start)
+            .collect();
+        for start in covered {
+            let Some(old) = self.0.remove(&start) else {
+                continue;
+            };
+            let behind = old.behind(region.end);
+            if old.start < region.start {
+                let end = region.start;
+                self.0.insert(old.start, Region { end, ..old });
+            }
+            self.0.extend(behind.map(|rest| (rest.start, rest)));
+        }
+        if self.0.len() < MOST_REGIONS && region.start < region.end {
+            self.0.insert(region.start, region);
+        }
+    }
+}
+
+impl Region {
+    /// The part that lies behind an address.
+    fn behind(&self, start: u64) -> Option<Self> {
+        let begun = start.checked_sub(self.start)?;
+        (start < self.end).then(|| Self {
+            start,
+            offset: self.offset.wrapping_add(begun),
+            ..self.clone()
+        })
     }
 }
 
@@ -78,7 +121,7 @@ impl From<MemoryMap> for Region {
         let content = match map.pathname {
             MMapPath::Path(path) if map.inode != 0 => Content::File {
                 key: (map.dev.0, map.dev.1, map.inode),
-                path,
+                path: path.into(),
             },
             MMapPath::Vdso => Content::Vdso,
             _ => Content::Anonymous,
@@ -100,6 +143,8 @@ mod tests {
     use super::*;
     use procfs::FromBufRead as _;
     use procfs::process::MemoryMaps;
+    use proptest::collection;
+    use proptest::prelude::*;
 
     fn space(text: &str) -> AddressSpace {
         AddressSpace::from_maps(MemoryMaps::from_buf_read(text.as_bytes()).unwrap())
@@ -136,10 +181,58 @@ mod tests {
             space("1000-2000 r-xp 00000000 fe:00 1 /a\n3000-5000 r-xp 00000000 fe:00 2 /b\n");
         all.update(space("4000-6000 r-xp 00000000 fe:00 3 /c\n"));
         assert!(all.find(0x1000).is_some());
-        assert_eq!(all.find(0x3000), None);
+        assert!(matches!(
+            &all.find(0x3fff).unwrap().content,
+            Content::File { key: (_, _, 2), .. }
+        ));
         assert!(matches!(
             &all.find(0x4000).unwrap().content,
             Content::File { key: (_, _, 3), .. }
         ));
+    }
+
+    /// Of a mapping in the middle of another, both ends of the other stay, each at its place in the file.
+    #[test]
+    fn a_part_takes_the_place_of_a_part() {
+        let mut all = space("1000-9000 r-xp 00010000 fe:00 1 /a\n");
+        all.update(space("3000-5000 r-xp 00000000 00:00 0 \n"));
+        let at = |address: u64| {
+            let region = all.find(address).unwrap();
+            (region.start, region.end, region.offset)
+        };
+        assert_eq!(at(0x2fff), (0x1000, 0x3000, 0x10000));
+        assert_eq!(at(0x3000), (0x3000, 0x5000, 0));
+        assert_eq!(at(0x5000), (0x5000, 0x9000, 0x14000));
+        assert!(all.has_anonymous());
+    }
+
+    proptest! {
+        /// Whatever is mapped over whatever, each address is in what was mapped there last, at the same place of
+        /// its file as if nothing else had ever been mapped.
+        #[test]
+        fn the_last_mapping_counts(maps in collection::vec((0_u64..64, 0_u64..24), 1..24)) {
+            let mut all = AddressSpace::default();
+            for (inode, &(start, length)) in (1..).zip(&maps) {
+                all.put(Region {
+                    start,
+                    end: start + length,
+                    offset: 1_000 * inode,
+                    content: Content::File { key: (0, 0, inode), path: Path::new("/a").into() },
+                });
+            }
+            for address in 0..100 {
+                let last = (1_u64..).zip(&maps).collect::<Vec<_>>().into_iter().rfind(|(_, (start, length))| {
+                    (*start..start + length).contains(&address)
+                });
+                let found = all.find(address).map(|region| match region.content {
+                    Content::File { key: (_, _, inode), .. } => {
+                        (inode, region.offset + address - region.start)
+                    }
+                    _ => unreachable!("only files were mapped"),
+                });
+                let expected = last.map(|(inode, (start, _))| (inode, 1_000 * inode + address - start));
+                prop_assert_eq!(found, expected);
+            }
+        }
     }
 }

@@ -67,7 +67,8 @@ pub(crate) fn named(
         module.share = inside as f64 / samples as f64;
     }
     modules.sort_by(|one, other| other.share.total_cmp(&one.share));
-    let warnings = warnings(&on_cpu);
+    let mut warnings = warnings(&on_cpu);
+    warnings.extend(symbols.warning());
     let stacks = Stacks {
         clock: sampling.clock,
         hz: sampling.hz,

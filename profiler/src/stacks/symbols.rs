@@ -1,47 +1,53 @@
 //! What addresses mean: functions of programs and libraries, of code that a program made, and of the kernel.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fs::File;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::sync::Arc;
 
-use blazesym::symbolize::source::{Elf, Source};
-use blazesym::symbolize::{Input, Symbolizer};
-use recording::{Frame, FrameSide, Module};
+use blazesym::symbolize::Symbolizer;
+use recording::{Frame, FrameSide, Module, Warning};
 
 use super::address_space::{AddressSpace, Content, FileKey, Region};
-use super::elf::{ElfFile, NameSource, debug_path};
-use super::files::{Root, open_mapped, path_of};
+use super::files::Root;
 use super::jit::JitMap;
 use super::kernel_symbols::KernelSymbols;
+use super::known_file::{KnownFile, file_name, hold};
+use super::mappings::{Change, Mappings};
 use crate::processes;
 
-/// Everything that names are looked up in. It is told of processes while they live.
+/// Everything that names are looked up in. It asks processes while they live, and the kernel tells what they
+/// do in between.
 #[derive(Debug, Default)]
 pub(crate) struct Symbols {
     kernel: KernelSymbols,
+    mappings: Mappings,
     processes: BTreeMap<u32, KnownProcess>,
-    files: BTreeMap<FileKey, Option<KnownFile>>,
+    /// In the order of their ends.
+    ended: VecDeque<u32>,
+    files: BTreeMap<FileKey, KnownFile>,
     symbolizer: Symbolizer,
     names: BTreeMap<(FileKey, u64), Option<String>>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct KnownProcess {
-    space: AddressSpace,
-    /// Held, so that files can be found when the process has ended.
-    root: Option<Root>,
-    jit: JitMap,
+    /// Shared with the processes that it forked, until they begin a program of their own.
+    space: Arc<AddressSpace>,
+    /// Held, so that files can be found when the process has ended. That of its parent, until it is asked.
+    root: Option<Arc<Root>>,
+    /// `None` where it was never asked.
+    identity: Option<Identity>,
+    jit: Arc<JitMap>,
+    ended: bool,
 }
 
-/// A file that is held open.
-#[derive(Debug)]
-struct KnownFile {
-    name: String,
-    file: File,
-    elf: Option<ElfFile>,
-    /// With the names, where that is another file.
-    debug: Option<File>,
+/// Whose map of functions is whose.
+#[derive(Clone, Copy, Debug)]
+struct Identity {
+    /// Its id as it knows it itself.
+    inner_pid: u32,
+    uid: u32,
 }
 
 /// What an address is.
@@ -57,30 +63,79 @@ impl Symbols {
     pub(crate) fn attach() -> Self {
         Self {
             kernel: KernelSymbols::read().unwrap_or_default(),
+            mappings: Mappings::attach(),
             ..Self::default()
         }
     }
 
-    /// Takes in processes that are alive and not known yet.
-    pub(crate) fn meet(&mut self, pids: &BTreeSet<u32>) {
+    /// Takes in what processes did until now, `CLOCK_MONOTONIC`, and asks those that are alive and were not
+    /// asked yet.
+    pub(crate) fn meet(&mut self, pids: &BTreeSet<u32>, now_ns: u64) {
+        self.take_in(now_ns.saturating_sub(SETTLED_NS));
         for &pid in pids {
-            if !self.processes.contains_key(&pid) {
+            let process = self.processes.get(&pid);
+            if process.is_none_or(|process| process.identity.is_none()) {
                 self.look_at(pid);
             }
         }
     }
 
-    /// Looks again at those that are alive: they may have loaded libraries, or begun another program.
+    /// Takes in all that is there, and asks those that are alive again.
     pub(crate) fn look_again(&mut self, pids: &BTreeSet<u32>) {
+        self.take_in(u64::MAX);
         for &pid in pids {
             self.look_at(pid);
-            if let Some(process) = self.processes.get_mut(&pid)
-                && let Some(map) = process
-                    .root
-                    .as_ref()
-                    .and_then(|root| read_jit_map(pid, root))
+        }
+        let makers = self.processes.values_mut();
+        for process in makers.filter(|process| process.space.has_anonymous()) {
+            if let Some(map) = process.read_jit_map() {
+                process.jit = Arc::new(JitMap::parse(&map));
+            }
+        }
+    }
+
+    fn take_in(&mut self, until_ns: u64) {
+        for change in self.mappings.take(until_ns) {
+            self.apply(change);
+        }
+    }
+
+    /// Of processes that are known, and so of those that they fork.
+    fn apply(&mut self, change: Change) {
+        match change {
+            Change::Ended { pid } => {
+                if let Some(process) = self.processes.get_mut(&pid) {
+                    process.ended = true;
+                    self.ended.push_back(pid);
+                }
+                self.forget_ended();
+            }
+            Change::Forked { parent, child } => {
+                // Whoever had this id has ended.
+                self.processes.remove(&child);
+                if let Some(process) = self.processes.get(&parent).map(KnownProcess::fork) {
+                    self.processes.insert(child, process);
+                }
+            }
+            Change::Mapped { pid, region } => {
+                if let Some(process) = self.processes.get_mut(&pid) {
+                    hold(&mut self.files, pid, process.root.as_deref(), &region);
+                    Arc::make_mut(&mut process.space).put(region);
+                }
+            }
+        }
+    }
+
+    fn forget_ended(&mut self) {
+        while self.ended.len() > MOST_ENDED
+            && let Some(pid) = self.ended.pop_front()
+        {
+            if self
+                .processes
+                .get(&pid)
+                .is_some_and(|process| process.ended)
             {
-                process.jit = JitMap::parse(&map);
+                self.processes.remove(&pid);
             }
         }
     }
@@ -89,23 +144,41 @@ impl Symbols {
         let Some(space) = AddressSpace::of(pid) else {
             return;
         };
-        let is_new = !self.processes.contains_key(&pid);
-        let has_room = self.processes.len() < MOST_ROOTS;
+        let asked = self.processes.values();
+        let roots = asked.filter(|process| process.identity.is_some()).count();
         let process = self.processes.entry(pid).or_default();
-        if is_new && has_room {
-            process.root = Root::of(pid).ok();
+        if process.identity.is_none() {
+            if roots < MOST_ROOTS
+                && let Ok(root) = Root::of(pid)
+            {
+                process.root = Some(Arc::new(root));
+            }
+            process.identity = Identity::of(pid);
         }
         for region in space.regions() {
-            if let Content::File { key, path } = &region.content
-                && self.files.len() < MOST_FILES
-            {
-                let root = process.root.as_ref();
-                self.files
-                    .entry(*key)
-                    .or_insert_with(|| KnownFile::open(pid, root, region, path));
-            }
+            hold(&mut self.files, pid, process.root.as_deref(), region);
         }
-        process.space.update(space);
+        Arc::make_mut(&mut process.space).update(space);
+    }
+
+    /// What is to be said of processes whose code is not known.
+    pub(super) fn warning(&self) -> Option<Warning> {
+        let text = match (self.mappings.refused(), self.mappings.lost()) {
+            (None, 0) => return None,
+            (None, lost) => format!(
+                "the kernel told of {lost} mappings, forks and ends more than its buffers hold between two \
+                 looks, so functions of processes that began and ended in between may have no names: the \
+                 machine starts very many processes"
+            ),
+            (Some(error), _) => format!(
+                "the kernel does not tell what processes map ({error}), so functions of processes that ended \
+                 within 100 ms have no names: it takes CAP_PERFMON"
+            ),
+        };
+        Some(Warning {
+            code: "mappings_lost".into(),
+            text,
+        })
     }
 
     /// Whether functions of the kernel have names.
@@ -136,7 +209,7 @@ impl Symbols {
             return special(process, region, address);
         };
         let (key, offset) = (*key, address - region.start + region.offset);
-        let Some(file) = self.files.get(&key).and_then(Option::as_ref) else {
+        let Some(file) = self.files.get(&key) else {
             return Place::unnamed(file_name(path), offset);
         };
         let virtual_address = file.elf.as_ref().and_then(|elf| elf.address(offset));
@@ -157,7 +230,7 @@ impl Symbols {
 
     /// The files of these names, with no share yet.
     pub(super) fn modules(&self, names: &BTreeSet<String>) -> Vec<Module> {
-        let files = self.files.values().flatten();
+        let files = self.files.values();
         let mut modules: BTreeMap<&str, Module> = files
             .filter(|file| names.contains(&file.name))
             .map(|file| (file.name.as_str(), file.module()))
@@ -180,51 +253,38 @@ impl Symbols {
     }
 }
 
-impl KnownFile {
-    fn open(pid: u32, root: Option<&Root>, region: &Region, path: &Path) -> Option<Self> {
-        let file = open_mapped(pid, root, region).ok()?;
-        let own = Root::own().ok();
-        let debug = |build_id: &str| {
-            let path = debug_path(build_id)?;
-            let roots = root.into_iter().chain(own.as_ref());
-            roots.into_iter().find_map(|root| root.open(&path).ok())
-        };
-        let elf = file
-            .try_clone()
-            .and_then(|file| ElfFile::read(file, |build_id| debug(build_id).is_some()));
-        let elf = elf.ok();
-        let has_debug = |elf: &&ElfFile| elf.names == Some(NameSource::DebugFile);
-        let debug = elf
-            .as_ref()
-            .filter(has_debug)
-            .and_then(|elf| debug(elf.build_id.as_ref()?));
-        Some(Self {
-            name: file_name(path),
-            file,
-            elf,
-            debug,
-        })
-    }
-
-    fn find(&self, symbolizer: &Symbolizer, address: u64) -> Option<String> {
-        self.elf.as_ref()?.names?;
-        let mut source = Elf::new(path_of(self.debug.as_ref().unwrap_or(&self.file)));
-        // Lines and inlined functions would take reading all of it.
-        source.debug_syms = false;
-        let found = symbolizer.symbolize_single(&Source::from(source), Input::VirtOffset(address));
-        Some(bounded_name(&found.ok()?.as_sym()?.name))
-    }
-
-    fn module(&self) -> Module {
-        let elf = self.elf.as_ref();
-        Module {
-            name: self.name.clone(),
-            build_id: elf.and_then(|elf| elf.build_id.clone()),
-            names: elf
-                .and_then(|elf| elf.names)
-                .map(|names| names.text().to_owned()),
-            share: 0.0,
+impl KnownProcess {
+    /// A process that it begins: the same code, and nobody has asked it.
+    fn fork(&self) -> Self {
+        Self {
+            identity: None,
+            ended: false,
+            ..self.clone()
         }
+    }
+
+    /// The map of functions that a program made, where it is the program's own: `/tmp` is everybody's.
+    fn read_jit_map(&self) -> Option<Vec<u8>> {
+        use std::io::Read as _;
+        let (root, identity) = self.root.as_ref().zip(self.identity)?;
+        let path = PathBuf::from(format!("/tmp/perf-{}.map", identity.inner_pid));
+        let file = root.open(&path).ok()?;
+        if file.metadata().ok()?.uid() != identity.uid {
+            return None;
+        }
+        let mut text = Vec::new();
+        file.take(MOST_JIT_BYTES).read_to_end(&mut text).ok()?;
+        Some(text)
+    }
+}
+
+impl Identity {
+    fn of(pid: u32) -> Option<Self> {
+        let ids = processes::ids_in_namespaces(pid);
+        Some(Self {
+            inner_pid: ids.last().copied().unwrap_or(pid),
+            uid: std::fs::metadata(format!("/proc/{pid}")).ok()?.uid(),
+        })
     }
 }
 
@@ -266,33 +326,6 @@ fn special(process: &KnownProcess, region: &Region, address: u64) -> Place {
     place
 }
 
-/// The map of functions that a program made, where it is the program's own: `/tmp` is everybody's.
-fn read_jit_map(pid: u32, root: &Root) -> Option<Vec<u8>> {
-    use std::io::Read as _;
-    let inner = processes::ids_in_namespaces(pid)
-        .last()
-        .copied()
-        .unwrap_or(pid);
-    let file = root
-        .open(&PathBuf::from(format!("/tmp/perf-{inner}.map")))
-        .ok()?;
-    let owner = std::fs::metadata(format!("/proc/{pid}")).ok()?.uid();
-    if file.metadata().ok()?.uid() != owner {
-        return None;
-    }
-    let mut text = Vec::new();
-    file.take(MOST_JIT_BYTES).read_to_end(&mut text).ok()?;
-    Some(text)
-}
-
-fn file_name(path: &Path) -> String {
-    let name = path
-        .file_name()
-        .map(|name| name.to_string_lossy().into_owned());
-    let name = name.unwrap_or_default();
-    name.strip_suffix(" (deleted)").unwrap_or(&name).to_owned()
-}
-
 /// A name that is not longer than a report can bear.
 pub(super) fn bounded_name(name: &str) -> String {
     name.chars().take(MOST_NAME).collect()
@@ -304,8 +337,97 @@ const JIT: &str = "[jit]";
 const VDSO: &str = "[vdso]";
 /// Characters of a name: those of templates have hundreds.
 const MOST_NAME: usize = 512;
-/// Descriptors are limited, to 1,024 where nobody changed that.
-const MOST_FILES: usize = 384;
 const MOST_ROOTS: usize = 256;
+/// Processes that ended and whose functions have names: 2 KB each.
+const MOST_ENDED: usize = 8_192;
+/// What a CPU stamped before this has been written by now: it does both with interrupts off.
+const SETTLED_NS: u64 = 1_000_000;
 /// A large program of Node.js writes a tenth of it.
 const MOST_JIT_BYTES: u64 = 64 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// This test under the id of a process that cannot exist, forked from itself.
+    fn forked() -> Symbols {
+        let mut symbols = Symbols::default();
+        let own = std::process::id();
+        symbols.meet(&[own].into(), 0);
+        symbols.apply(Change::Forked {
+            parent: own,
+            child: GONE,
+        });
+        symbols
+    }
+
+    fn here() -> u64 {
+        (here as fn() -> u64 as usize) as u64
+    }
+
+    fn name(symbols: &mut Symbols, pid: u32, address: u64) -> Option<String> {
+        symbols.in_program(pid, address).frame.name
+    }
+
+    /// A process that ended before anybody asked it has the functions of its parent, and those of what it
+    /// mapped, where its parent's were not.
+    #[test]
+    fn ended_unseen() {
+        let mut symbols = forked();
+        let own = std::process::id();
+        let expected = name(&mut symbols, own, here()).unwrap();
+        assert!(expected.ends_with("here"), "{expected}");
+        assert_eq!(name(&mut symbols, GONE, here()).as_ref(), Some(&expected));
+        let space = symbols.processes[&own].space.clone();
+        let mut region = space.find(here()).unwrap().clone();
+        let moved = here() - region.start + MOVED;
+        region.end = MOVED + (region.end - region.start);
+        region.start = MOVED;
+        symbols.files.clear();
+        for pid in [GONE, GONE - 1] {
+            symbols.apply(Change::Mapped {
+                pid,
+                region: region.clone(),
+            });
+        }
+        symbols.apply(Change::Ended { pid: GONE });
+        assert_eq!(name(&mut symbols, GONE, moved), Some(expected));
+        assert_eq!(name(&mut symbols, own, moved), None);
+        assert!(!symbols.processes.contains_key(&(GONE - 1)));
+    }
+
+    /// An id that is given again is another process: without the code of the last one.
+    #[test]
+    fn ids_are_given_again() {
+        let mut symbols = forked();
+        symbols.apply(Change::Ended { pid: GONE });
+        symbols.apply(Change::Forked {
+            parent: GONE - 1,
+            child: GONE,
+        });
+        assert_eq!(name(&mut symbols, GONE, here()), None);
+    }
+
+    /// Of those that ended, the latest are known, however many there were.
+    #[test]
+    fn forgets_the_oldest() {
+        let mut symbols = forked();
+        let many: Vec<u32> = (1 << 30..).take(MOST_ENDED + 1).collect();
+        for &child in &many {
+            symbols.apply(Change::Forked {
+                parent: std::process::id(),
+                child,
+            });
+            symbols.apply(Change::Ended { pid: child });
+        }
+        assert_eq!(symbols.processes.len(), MOST_ENDED + 2);
+        assert!(!symbols.processes.contains_key(&many[0]));
+        assert!(symbols.processes.contains_key(&many[1]));
+        assert!(symbols.processes.contains_key(&GONE));
+    }
+
+    /// An id that no kernel gives.
+    const GONE: u32 = 0x7fff_fff0;
+    /// Where nothing is.
+    const MOVED: u64 = 0x1000;
+}

@@ -121,7 +121,7 @@ fn losses_are_told() {
 fn names_our_own_functions() {
     let mut symbols = Symbols::default();
     let own = std::process::id();
-    symbols.meet(&[own].into());
+    symbols.meet(&[own].into(), 0);
     let here = (names_our_own_functions as fn() as usize) as u64;
     let place = symbols.in_program(own, here);
     let name = place.frame.name.unwrap();

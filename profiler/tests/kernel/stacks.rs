@@ -3,7 +3,7 @@
 use profiler::{Config, Target};
 use recording::{Detail, Frame, FrameSide, Profile, Stack, StackSet, Stacks};
 
-use crate::workload_process::{profile, profile_with};
+use crate::workload_process::{Workload, attach, profile, profile_with};
 
 /// Of two functions, one takes three times as long: its share of the samples is as large, both are called
 /// by the third, and that the stack ends where a caller has no frame pointer is told.
@@ -124,6 +124,41 @@ fn names_from_a_jit_map() {
     let inside = count(stacks, &stacks.on_cpu, "made_at_run_time;\u{1b}[31m");
     let all = stacks.on_cpu.count();
     assert!(inside * 10 > all * 8, "{inside} of {all} samples");
+}
+
+/// Programs that begin and end while nobody looks have the names of their functions, and so has one that took the
+/// place of the program that was asked.
+#[test]
+fn names_of_short_lives() {
+    let mut workload = Workload::start(&["short-lives", "20", "600"]);
+    let mut config = Config::new([Target::Pid(workload.pid())], Detail::Stacks);
+    config.stack_hz = HZ;
+    let mut session = attach(config);
+    session.open(false).unwrap();
+    workload.go();
+    // Nobody calls `tick` meanwhile.
+    workload.await_end();
+    let profile = session.close(false).unwrap();
+    let stacks = stacks(&profile);
+    let all = stacks.on_cpu.count();
+    let named = count(stacks, &stacks.on_cpu, "kernel_workload_turns");
+    assert!(
+        all > 50 && named * 10 > all * 6,
+        "{named} of {all} samples: {:?}",
+        stacks.frames
+    );
+    let innermost = |stack: &Stack| &stacks.frames[*stack.frames.last().unwrap() as usize];
+    let unknown = stacks
+        .on_cpu
+        .stacks
+        .iter()
+        .filter(|stack| innermost(stack).module.is_none());
+    assert_eq!(unknown.map(|stack| stack.count).sum::<u64>(), 0);
+    let mut lost = profile
+        .warnings
+        .iter()
+        .filter(|warning| warning.code == "mappings_lost");
+    assert_eq!(lost.next(), None);
 }
 
 pub(crate) fn sampled(args: &[&str]) -> Profile {

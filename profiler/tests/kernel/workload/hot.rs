@@ -1,6 +1,8 @@
 //! Functions of which it is known how long each takes, with frame pointers whatever the compiler does: written
 //! in assembly, as a function table and as code that is made at run time.
 
+use std::process::Command;
+
 use crate::{done, raw, wait};
 
 /// Turns of two functions, of which one takes three times as long as the other.
@@ -8,6 +10,16 @@ pub(crate) fn hot(turns: u64) {
     wait();
     raw::hot_turns(turns);
     done();
+}
+
+/// Programs that turn and end, one after the other; the last one takes the place of this.
+pub(crate) fn short_lives(programs: u64, turns: &str) {
+    wait();
+    for _ in 1..programs {
+        let status = Command::new(THIS).args(["hot-at-once", turns]).status();
+        assert!(status.is_ok_and(|status| status.success()));
+    }
+    raw::exec(&[THIS, "hot-at-once", turns]);
 }
 
 /// The same function, made now, and told as the compilers of interpreters do.
@@ -24,3 +36,5 @@ pub(crate) fn jit(turns: u64) {
     done();
     std::fs::remove_file(&path).expect("it was written above");
 }
+
+const THIS: &str = "/proc/self/exe";
