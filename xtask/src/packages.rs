@@ -32,6 +32,10 @@ pub(crate) const FOR_TESTS: &[Package<'static>] = &[
     package("lighttpd", "a server that comparisons are tested with"),
     package("lighttpd-mod-openssl", "TLS of that server"),
     package(
+        "linux-perf",
+        "whose hottest functions ours are checked against",
+    ),
+    package(
         "nghttp2-client",
         "h2load, which the load generator is measured and checked against",
     ),

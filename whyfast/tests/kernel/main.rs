@@ -7,6 +7,7 @@
 
 mod bad_input;
 mod gate;
+mod hottest;
 mod live;
 mod lock_step;
 mod loss;
