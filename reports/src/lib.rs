@@ -40,6 +40,7 @@ pub mod prometheus;
 pub mod slices;
 pub mod statistics;
 pub mod text;
+pub mod tls;
 pub mod tools;
 pub mod verdict;
 mod view;

@@ -99,6 +99,10 @@ pub(crate) struct ListArgs {
 }
 
 #[derive(Debug, Args)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a flag of the command line"
+)]
 pub(crate) struct CompareArgs {
     /// The servers, at least two (with --lock-step, one is enough); the first is the reference. None:
     /// those of the scenario, or two styles of the built-in server.
@@ -136,6 +140,10 @@ pub(crate) struct CompareArgs {
     /// How much is probed in the rounds that explain (sched; with --lock-step times).
     #[arg(long, value_enum, value_name = "DETAIL")]
     pub(crate) detail: Option<DetailArg>,
+    /// In the rounds that explain, probe functions of the TLS library too: what handshakes, reads and writes take per
+    /// request. Slows these rounds, and every process that has the library (see docs/tls.md).
+    #[arg(long, conflicts_with = "no_probes")]
+    pub(crate) tls: bool,
     /// Print the throughput that each server would have without this cause: a part of its CPU time (user,
     /// send, softirq), an idle label (idle.blocked) or a finding (file-opened-per-request).
     #[arg(long, value_name = "CAUSE")]

@@ -48,12 +48,16 @@ pub fn compare(recording: &Recording, end: &Footer) -> String {
         ),
         section("raw", "Raw data", rounds::raw(recording)),
     ];
-    if let Some(hops) = view::hops::by_hop(recording) {
+    let tls = view::tls::by_arm(recording);
+    let tls = tls.map(|tls| ("tls", "TLS", "What TLS libraries cost per request", tls));
+    let hops = view::hops::by_hop(recording);
+    let hops = hops.map(|hops| ("hops", "By hop", "What each hop costs per request", hops));
+    for (id, title, caption, part) in tls.into_iter().chain(hops) {
         let body = html! {
-            (element::table("What each hop costs per request", &hops.table))
-            @for note in &hops.notes { p.small { (note.text) } }
+            (element::table(caption, &part.table))
+            @for note in &part.notes { p.small { (note.text) } }
         };
-        sections.insert(HOPS_PLACE, section("hops", "By hop", body));
+        sections.insert(PARTS_PLACE, section(id, title, body));
     }
     if let Some(body) = flame::of_recording(recording) {
         let calls = sections.iter().position(|section| section.id == "cpu");
@@ -94,5 +98,5 @@ fn as_published(then: &published::AsPublished) -> Markup {
     }
 }
 
-/// Where chains are told: before the calls, which add up what all hops do.
-const HOPS_PLACE: usize = 5;
+/// Where parts of a request are told: before the calls, which add up what all of them do.
+const PARTS_PLACE: usize = 5;

@@ -52,9 +52,10 @@ pub fn compare(recording: &Recording, end: &Footer) -> String {
     }
 
     let hidden = judgement::hidden_by_loss(recording);
-    if let Some(hops) = view::hops::by_hop(recording).filter(|_| !hidden) {
-        document.headed_table(Priority::Caveats, hops.heading, &hops.table);
-        document.list(Priority::Caveats, &hops.notes);
+    let parts = [view::hops::by_hop(recording), view::tls::by_arm(recording)];
+    for part in parts.into_iter().flatten().filter(|_| !hidden) {
+        document.headed_table(Priority::Caveats, part.heading, &part.table);
+        document.list(Priority::Caveats, &part.notes);
     }
     let extent = Extent {
         rows: ROWS,

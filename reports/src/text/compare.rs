@@ -60,7 +60,7 @@ fn page(recording: &Recording, figures: &[ArmFigures], style: Style, size: &Size
     }
     text.push_str(&lines(style, &why::predictions(recording)));
     text.push_str(&lines(style, &why::findings(recording, size.findings)));
-    text.push_str(&by_hop(recording, style));
+    text.push_str(&per_request(recording, style));
     let then = published::summary(recording, figures, style.width);
     text.push_str(&lines(style, &then));
     text.push_str(&calls(recording, figures, style, size));
@@ -68,15 +68,17 @@ fn page(recording: &Recording, figures: &[ArmFigures], style: Style, size: &Size
     text
 }
 
-/// What each hop of a chain costs.
-fn by_hop(recording: &Recording, style: Style) -> String {
-    let Some(hops) =
-        view::hops::by_hop(recording).filter(|_| !judgement::hidden_by_loss(recording))
-    else {
+/// What each hop of a chain costs, and what TLS does.
+fn per_request(recording: &Recording, style: Style) -> String {
+    if judgement::hidden_by_loss(recording) {
         return String::new();
-    };
-    let table = table(style, hops.table.narrowed(style.width));
-    heading(style, hops.heading) + &table + &lines(style, &hops.notes)
+    }
+    let parts = [view::hops::by_hop(recording), view::tls::by_arm(recording)];
+    let text = parts.into_iter().flatten().map(|part| {
+        let table = table(style, part.table.narrowed(style.width));
+        heading(style, part.heading) + &table + &lines(style, &part.notes)
+    });
+    text.collect()
 }
 
 /// The table of calls.

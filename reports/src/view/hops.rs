@@ -3,20 +3,13 @@
 use recording::{Arm, ConfigFile, Recording};
 
 use super::environment::version_number;
-use super::{Line, Table, name, or_absent};
+use super::{Line, PerRequest, Table, name, or_absent};
 use crate::clean::clean_to;
 use crate::figures::{bytes, micros, per_request};
 use crate::hops::{ChainCost, Cost, chains};
 
-/// A table with the cost of each hop, and why figures are missing in it.
-pub(crate) struct ByHop {
-    pub(crate) heading: &'static str,
-    pub(crate) table: Table,
-    pub(crate) notes: Vec<Line>,
-}
-
 /// The cost of every chain; `None` where no arm is one.
-pub(crate) fn by_hop(recording: &Recording) -> Option<ByHop> {
+pub(crate) fn by_hop(recording: &Recording) -> Option<PerRequest> {
     let chains = chains(recording);
     if chains.is_empty() {
         return None;
@@ -37,7 +30,7 @@ pub(crate) fn by_hop(recording: &Recording) -> Option<ByHop> {
         notes.extend(missing.map(|why| Line::new("missing", format!("{arm}: {why}"))));
     }
     notes.push(Line::new("note", NOTE));
-    Some(ByHop {
+    Some(PerRequest {
         heading: "PER REQUEST, BY HOP  the sum over the processes of each",
         table: Table {
             header: header.map(str::to_owned).into(),

@@ -30,6 +30,13 @@ use recording::{Host, NotMeasured, Recording, Warning};
 use crate::clean::{clean, clean_to};
 use crate::layout::Tone;
 
+/// A table of what parts of a request cost, and what is to be said of it.
+pub(crate) struct PerRequest {
+    pub(crate) heading: &'static str,
+    pub(crate) table: Table,
+    pub(crate) notes: Vec<Line>,
+}
+
 /// A line with a label.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Line {

@@ -1,10 +1,12 @@
 //! What a profile says about time inside TLS libraries.
 
-use recording::{Profile, TlsFunction, TlsPurpose, TlsTime};
+use recording::{Profile, Recording, TlsFunction, TlsPurpose, TlsTime};
 
-use super::{Line, Table, name, or_absent};
-use crate::figures::{counted, grouped, micros, percent, span};
+use super::{Line, PerRequest, Table, name, or_absent};
+use crate::clean::{clean, clean_to};
+use crate::figures::{counted, grouped, micros, per_request, percent, span};
 use crate::layout::Tone;
+use crate::tls::{ArmTls, TlsCost};
 
 /// What fits on labelled lines: handshakes and time, and the libraries.
 pub(crate) fn lines(profile: &Profile) -> Vec<Line> {
@@ -12,6 +14,7 @@ pub(crate) fn lines(profile: &Profile) -> Vec<Line> {
         return Vec::new();
     };
     let mut lines: Vec<Line> = summary(profile, time).into_iter().collect();
+    lines.extend(by_request(profile));
     for library in &time.libraries {
         let what = format!("{} ({})", name(&library.name), name(&library.file));
         let whose = match library.pids.as_slice() {
@@ -68,6 +71,85 @@ pub(crate) fn functions(profile: &Profile) -> Table {
         left: vec![1],
         optional: vec![9, 8, 6],
     }
+}
+
+/// What TLS costs each arm of a comparison; `None` where nobody asked.
+pub(crate) fn by_arm(recording: &Recording) -> Option<PerRequest> {
+    let arms = crate::tls::by_arm(recording);
+    if arms.is_empty() {
+        return None;
+    }
+    let mut notes: Vec<Line> = Vec::new();
+    for arm in &arms {
+        let not_seen = arm.not_seen.iter();
+        notes.extend(not_seen.map(|why| {
+            let text = format!("{}: {}", clean_to(&arm.arm, ARM), clean(why));
+            Line::toned("missing", text, Tone::Caution)
+        }));
+    }
+    notes.push(Line::new("note", NOTE));
+    let header = [
+        "arm",
+        "tls",
+        "calls/req",
+        "library us/req",
+        "of user code",
+        "in syscalls us/req",
+    ];
+    Some(PerRequest {
+        heading: "PER REQUEST, IN TLS LIBRARIES",
+        table: Table {
+            header: header.map(str::to_owned).into(),
+            rows: arms.iter().flat_map(arm_rows).collect(),
+            left: vec![1],
+            optional: vec![2],
+        },
+        notes,
+    })
+}
+
+fn arm_rows(arm: &ArmTls) -> Vec<Vec<String>> {
+    let share = |ns: Option<f64>| {
+        let user_ns = arm.user_ns.filter(|ns| *ns > 0.0);
+        or_absent(ns.zip(user_ns), |(ns, user_ns)| percent(ns / user_ns))
+    };
+    let row = |tls: &str, calls: Option<f64>, library_ns: Option<f64>, in_calls_ns: Option<f64>| {
+        vec![
+            String::new(),
+            tls.to_owned(),
+            or_absent(calls, |calls| per_request(calls, false)),
+            or_absent(library_ns, micros),
+            share(library_ns),
+            or_absent(in_calls_ns, micros),
+        ]
+    };
+    let costs = arm.costs.iter();
+    let mut rows: Vec<Vec<String>> = costs
+        .map(|cost| {
+            let what = purpose(cost.purpose);
+            row(what, Some(cost.calls), cost.library_ns, cost.in_calls_ns)
+        })
+        .collect();
+    rows.push(row("all", arm.calls(), arm.library_ns(), arm.in_calls_ns()));
+    rows[0][0] = clean_to(&arm.arm, ARM);
+    rows
+}
+
+/// Per request of a live server.
+fn by_request(profile: &Profile) -> Option<Line> {
+    let costs = crate::tls::of_profile(profile)?;
+    let part = |cost: &TlsCost| {
+        let ns = or_absent(cost.library_ns, micros);
+        format!("{} {ns} us", purpose(cost.purpose))
+    };
+    let parts: Vec<String> = costs.iter().map(part).collect();
+    (!parts.is_empty()).then(|| {
+        let text = format!(
+            "per request, CPU outside of system calls: {}",
+            parts.join(", ")
+        );
+        Line::new("tls", text)
+    })
 }
 
 fn row(profile: &Profile, function: &TlsFunction) -> Vec<String> {
@@ -174,3 +256,9 @@ fn purpose(purpose: TlsPurpose) -> &'static str {
         TlsPurpose::Write => "write",
     }
 }
+
+/// Characters of the name of an arm.
+const ARM: usize = 24;
+const NOTE: &str = "in rounds with probes, whose own time is in it: 10 us for a call on a virtual machine. Library: CPU \
+                    outside of system calls, part of user code in the attribution; in syscalls: part of its bars of \
+                    calls";

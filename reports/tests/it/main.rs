@@ -31,6 +31,7 @@ mod strace;
 mod superset;
 mod text;
 mod threads;
+mod tls;
 mod tools;
 mod transport;
 mod truth;

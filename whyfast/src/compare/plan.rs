@@ -24,6 +24,8 @@ pub(crate) struct Plan {
     /// The kind of key of the certificate, where connections are encrypted.
     pub(crate) key: Option<KeyKind>,
     pub(crate) detail: Detail,
+    /// Whether functions of TLS libraries are probed.
+    pub(crate) tls_time: bool,
     pub(crate) schedule: Schedule,
     pub(crate) stop: StopRule,
     /// Whether the client is driven against a minimal responder, to see what it can do at most.
@@ -70,6 +72,7 @@ pub(crate) fn plan(
         key: scenario.tls.as_ref().map(|_| chosen.key),
         scenario,
         detail: detail(args),
+        tls_time: args.tls,
         schedule: Schedule {
             arms,
             kinds: kinds.to_vec(),

@@ -328,6 +328,9 @@ fn start_profiler(stage: &Stage<'_>, server: &Running) -> anyhow::Result<Option<
         .arg("profile")
         .arg("--control")
         .args(["--detail", detail]);
+    if stage.plan.tls_time {
+        command.arg("--tls");
+    }
     if let Some(duration_ns) = stage.plan.scenario.duration_ns {
         let interval_ns = (duration_ns / PROFILE_SLICES).max(SHORTEST_SLICE_NS);
         command.args(["--interval", &format!("{interval_ns}ns")]);

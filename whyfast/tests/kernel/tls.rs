@@ -8,7 +8,7 @@ use recording::{Profile, TlsPurpose, TlsTime};
 
 use crate::missing;
 use crate::servers::{start_nginx, waits_for_events};
-use crate::whyfast::{ProfileHalf, run};
+use crate::whyfast::{ProfileHalf, recording, run};
 
 /// Every connection is one handshake of nginx's OpenSSL, and nearly all that nginx does in user code:
 /// by our own account, without the time in system calls, within a tenth.
@@ -48,6 +48,52 @@ fn handshakes_of_nginx() {
     assert!(load.status.success(), "{said}");
     let profile = half.close(true);
     check(&profile, worker);
+}
+
+/// A comparison of nginx with itself, a handshake for each request: per request there is one in both, its time is
+/// part of user code, and most of it.
+#[test]
+fn compared_per_request() {
+    if missing("compared_per_request", &["nginx"]) {
+        return;
+    }
+    let (recording, output) = recording(&[
+        "compare",
+        "nginx",
+        "other=nginx",
+        "--tls",
+        "--tls-key",
+        "rsa-2048",
+        "--requests-per-connection",
+        "1",
+        "--connections",
+        "4",
+        "--pairs",
+        "1",
+        "--duration",
+        "500ms",
+        "--warmup",
+        "100ms",
+        // Whatever else profiles on this machine is not what is tested.
+        "--allow-mismatch",
+        "G13",
+    ]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let arms = reports::tls::by_arm(&recording);
+    assert_eq!(arms.len(), 2, "{said}");
+    for arm in &arms {
+        assert_eq!(arm.not_seen, [""; 0], "{arm:?}");
+        let of = |purpose| arm.costs.iter().find(|cost| cost.purpose == purpose);
+        let handshake = of(TlsPurpose::Handshake).expect("every connection has one");
+        // nginx is called again while it waits for the client.
+        assert!((1.0..=4.0).contains(&handshake.calls), "{arm:?}");
+        let written = of(TlsPurpose::Write).expect("every response is written");
+        assert!((0.8..=1.2).contains(&written.calls), "{arm:?}");
+        let (library_ns, user_ns) = (arm.library_ns().unwrap(), arm.user_ns.unwrap());
+        let share = library_ns / user_ns;
+        assert!((0.5..=1.05).contains(&share), "{share}: {arm:?}");
+        assert!(handshake.library_ns.unwrap() > 0.5 * library_ns, "{arm:?}");
+    }
 }
 
 fn check(profile: &Profile, worker: u32) {
