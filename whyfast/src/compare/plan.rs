@@ -65,6 +65,9 @@ pub(crate) fn plan(
     let scenario = stored(args, chosen, stop, rounds, cpus);
     check_load(&scenario, chosen)?;
     let connections = scenario.connections;
+    // Few of them are likely to be what limits, also where nothing is published.
+    let few = lock_step.is_none() && chosen.requests.is_none() && connections < FEW_CONNECTIONS;
+    let asks_for_more = publish || few;
     Ok(Plan {
         request_headers: chosen.request_headers.clone(),
         timeout: chosen.timeout,
@@ -77,7 +80,7 @@ pub(crate) fn plan(
             arms,
             kinds: kinds.to_vec(),
             control: publish,
-            more_connections: publish.then(|| connections + connections.div_ceil(2)),
+            more_connections: asks_for_more.then(|| connections + connections.div_ceil(2)),
         },
         stop,
         // The minimal responder speaks HTTP/1.1 in clear.
@@ -226,6 +229,8 @@ const QUICK_RESTART: Duration = Duration::from_millis(700);
 /// Requests that fill every cache.
 const WARMUP_REQUESTS_MAX: u64 = 1000;
 
+/// With fewer connections than this, rounds with more of them are run in every comparison.
+const FEW_CONNECTIONS: u32 = 8;
 /// Pairs, window and warm-up of a published claim.
 const PUBLISH_PAIRS: u32 = 10;
 const PUBLISH_TIMES: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(2));

@@ -1,10 +1,15 @@
 //! `whyfast testserver`: the built-in server as a process.
 
 use std::num::NonZeroU32;
+use std::os::unix::net::UnixStream;
 
 use anyhow::Context as _;
 use recording::exit_code;
-use testserver::{Body, CertificateFiles, Config, InjectedTimes, Server};
+use rustix::event::{PollFd, PollFlags};
+use rustix::io::Errno;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::low_level::pipe;
+use testserver::{Body, CertificateFiles, Config, InjectedTimes, Server, StopHandle};
 
 use crate::args::TestserverArgs;
 use crate::failure::Failure;
@@ -26,20 +31,27 @@ pub(crate) fn testserver(args: &TestserverArgs) -> anyhow::Result<u8> {
     let scheme = if config.tls { "https" } else { "http" };
     let server = Server::bind(config).context("failed to start the server")?;
     let stop = server.stop_handle();
-    let mut signals = signal_hook::iterator::Signals::new([
-        signal_hook::consts::SIGTERM,
-        signal_hook::consts::SIGINT,
-    ])?;
-    std::thread::spawn(move || {
-        if signals.forever().next().is_some() {
-            stop.stop();
-        }
-    });
+    stop_on_signals(stop)?;
     let address = server.local_address();
     Output::Stdout.write(&format!("{scheme}://{address}{}\n", server.url_path()))?;
     let slices = server.run().context("the server failed")?;
     Output::Stdout.write(&slices.iter().map(line).collect::<String>())?;
     Ok(exit_code::DONE)
+}
+
+/// Stops the server when it is asked to end. The thread waits in `poll`, which is what idle threads do: a
+/// profiler would take one that sleeps in a read for blocked by something.
+fn stop_on_signals(stop: StopHandle) -> anyhow::Result<()> {
+    let (reader, writer) = UnixStream::pair()?;
+    for signal in [SIGTERM, SIGINT] {
+        pipe::register(signal, writer.try_clone()?)?;
+    }
+    std::thread::spawn(move || {
+        let mut wanted = [PollFd::new(&reader, PollFlags::IN)];
+        while rustix::event::poll(&mut wanted, None) == Err(Errno::INTR) {}
+        stop.stop();
+    });
+    Ok(())
 }
 
 /// `injected START_NS REQUESTS KNOB=NS...`

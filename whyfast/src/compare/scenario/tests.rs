@@ -229,6 +229,19 @@ fn files_are_read() {
     assert!(!plan.null_server);
 }
 
+/// With few connections it is asked whether more of them would bring more, since they may be the limit.
+#[test]
+fn few_connections_are_tried_with_more() {
+    for (connections, more) in [(1, Some(2)), (7, Some(11)), (8, None), (64, None)] {
+        let text = format!("summary = \"s\"\nbody_bytes = 3\nconnections = {connections}");
+        let plan = of_file(&text).unwrap();
+        assert_eq!(plan.schedule.more_connections, more, "{connections}");
+    }
+    let counted =
+        of_file("summary = \"s\"\nbody_bytes = 3\nconnections = 1\nrequests = 400").unwrap();
+    assert_eq!(counted.schedule.more_connections, None);
+}
+
 /// What makes no sense is named.
 #[test]
 fn nonsense_is_named() {
