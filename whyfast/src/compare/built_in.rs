@@ -7,17 +7,21 @@ type BuiltIn = (
     &'static [(&'static str, &'static str)],
 );
 
-/// A recipe of a folder under `recipes`, with the names of its templates.
+/// A recipe of a folder under `recipes`, with the names of its templates, and the folder of each where that is
+/// another one's.
 macro_rules! built_in {
-    ($name:literal $(, $template:literal)*) => {
+    ($name:literal $(, $template:literal = $folder:literal)*) => {
         (
             $name,
             include_str!(concat!("../../recipes/", $name, "/recipe.toml")),
             &[$((
                 $template,
-                include_str!(concat!("../../recipes/", $name, "/", $template)),
+                include_str!(concat!("../../recipes/", $folder, "/", $template)),
             )),*],
         )
+    };
+    ($name:literal $(, $template:literal)*) => {
+        built_in!($name $(, $template = $name)*)
     };
 }
 
@@ -25,7 +29,7 @@ macro_rules! built_in {
 const BUILT_IN: &[BuiltIn] = &[
     built_in!("caddy", "Caddyfile"),
     built_in!("express", "server.js"),
-    built_in!("express-spdy", "server.js"),
+    built_in!("express-spdy", "server.js" = "express"),
     built_in!("h2o", "h2o.conf"),
     built_in!("haproxy", "haproxy.cfg"),
     built_in!("haproxy-nginx"),
