@@ -137,7 +137,7 @@ impl Bench<'_> {
                         "counted {arm} under strace in {:.0} s",
                         began.elapsed().as_secs_f64()
                     );
-                    counted
+                    counted.inspect(|agreement| print!("{}", agreement.table()))
                 })
                 .collect();
             row.counted(agreements?);

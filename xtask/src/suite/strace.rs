@@ -5,7 +5,7 @@
 //! more is the requests' alone, for either of them.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -85,6 +85,29 @@ impl Agreement {
                 )
             })
         }
+    }
+}
+
+impl Agreement {
+    /// A line for each call: server, call, ours, strace's, and how they are held against each other.
+    pub(super) fn table(&self) -> String {
+        let mut text = String::new();
+        for (name, (ours, theirs)) in &self.compared {
+            let held = if WAITS.contains(&name.as_str()) {
+                "alike: depends on time"
+            } else if ours == theirs {
+                "equal"
+            } else {
+                "differs"
+            };
+            writeln!(
+                text,
+                "{:<24} {name:<20} {ours:>8} {theirs:>8}  {held}",
+                self.arm
+            )
+            .expect("a string can grow");
+        }
+        text
     }
 }
 
@@ -277,7 +300,19 @@ mod tests {
             BTreeMap::from([("recvfrom".to_owned(), (500, 500))])
         );
         assert_eq!(equal.fault(), None);
+        let words = |agreement: &Agreement| {
+            let table = agreement.table();
+            table
+                .split_whitespace()
+                .map(str::to_owned)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(words(&equal), ["nginx", "recvfrom", "500", "500", "equal"]);
         let fewer = Agreement::of("nginx", [&short, &long], [&theirs(155), &theirs(600)]);
+        assert_eq!(
+            words(&fewer),
+            ["nginx", "recvfrom", "500", "445", "differs"]
+        );
         assert!(
             fewer
                 .fault()
