@@ -20,8 +20,10 @@ pub struct Events {
     pub lost_clock: AtomicU64,
     /// Calls that found the table of groups full: in no group.
     pub lost_ungrouped: AtomicU64,
+    /// Threads that were seen to run although no switch onto their CPU was.
+    pub lost_switches: AtomicU64,
     /// Changes when what is known of descriptors has to be forgotten.
     pub descriptor_epoch: AtomicU64,
 }
 
-const _: () = assert!(size_of::<Events>() == 64);
+const _: () = assert!(size_of::<Events>() == 72);

@@ -5,6 +5,8 @@
 //! one of the latter may be interrupted by a wake-up, never by a switch. No two that may interrupt
 //! each other add to the same word.
 
+use core::hint::black_box;
+
 use aya_ebpf::programs::BtfTracePointContext;
 use profiler_common::{
     ASLEEP, CPU_IDLE, CPU_OTHER, CPU_TARGET, CpuRow, ENDED, LABEL_RUNNABLE, OUTSIDE_ROW, ROWS,
@@ -17,7 +19,7 @@ use crate::{
     idle::{self, relabel},
     kernel::{Task, add, bump, clock_ns, cpu, fetch_add, kind, load, replace_zero, slot, store},
     lifecycle::flags,
-    maps::{CPUS, LIVES, SEGMENTS, SPLITS, STARTS},
+    maps::{CPUS, EVENTS, LIVES, SEGMENTS, SPLITS, STARTS},
     stack,
 };
 
@@ -50,11 +52,47 @@ pub(crate) fn pass(task: Task, row: u64, now_ns: u64, context: Context) -> u64 {
     let Some(split) = split(cpu, row) else {
         return 0;
     };
+    // Where the switch onto its CPU was not reported, it is until now what it had been. This is arithmetic
+    // because the verifier follows what comes after a branch once for each of its ends.
+    let state = segment_state(packed);
+    let is_unseen = black_box(state >> 1);
+    let (asleep_ns, waits_ns) = unseen_times(ns, state, is_unseen);
+    bump(&split.off_cpu_ns, asleep_ns);
+    bump(&split.run_queue_ns, waits_ns);
+    let ns = ns.wrapping_sub(asleep_ns).wrapping_sub(waits_ns);
     match context {
         Context::Call => bump(&split.on_cpu_ns, ns),
         Context::Switch => bump(&split.on_cpu_switch_ns, ns),
     }
+    if is_unseen != 0 {
+        came_unseen(row, state, now_ns);
+    }
     ns
+}
+
+/// Time asleep and time in a run queue of a thread that came onto its CPU unseen; nothing of another.
+#[inline(always)]
+fn unseen_times(ns: u64, state: u64, is_unseen: u64) -> (u64, u64) {
+    let is_asleep = is_unseen & state & 1;
+    (
+        ns.wrapping_mul(is_asleep),
+        ns.wrapping_mul(is_unseen - is_asleep),
+    )
+}
+
+/// A thread runs that came onto its CPU in a switch that was not reported: nobody may go on to take it for
+/// one that sleeps or waits. A global function, which the verifier checks once and not at each call.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub(crate) extern "C" fn came_unseen(row: u64, state: u64, now_ns: u64) -> u32 {
+    add(EVENTS.get(0).map(|events| &events.lost_switches), 1);
+    let was = if state == ASLEEP {
+        label(row)
+    } else {
+        LABEL_RUNNABLE
+    };
+    relabel(one_thread(was), 0, now_ns);
+    0
 }
 
 /// The same where nothing else is counted for the group of the thread.

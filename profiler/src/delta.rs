@@ -47,6 +47,7 @@ impl Delta {
         let mut lost = Lost::default();
         lost.add(LostClass::ClockBackwards, self.events.lost_clock);
         lost.add(LostClass::UngroupedCalls, self.events.lost_ungrouped);
+        lost.add(LostClass::MissedSwitches, self.events.lost_switches);
         lost.add(LostClass::RecursionMisses, self.events.recursion_misses);
         lost.add(LostClass::UntrackedProcesses, self.events.lost_untracked);
         lost.add(LostClass::UntimedCalls, self.events.lost_untimed);
@@ -212,6 +213,7 @@ fn event_delta(from: &EventCounters, to: &EventCounters) -> EventCounters {
         lost_unknown: to.lost_unknown - from.lost_unknown,
         lost_clock: to.lost_clock - from.lost_clock,
         lost_ungrouped: to.lost_ungrouped - from.lost_ungrouped,
+        lost_switches: to.lost_switches - from.lost_switches,
         recursion_misses: to.recursion_misses.saturating_sub(from.recursion_misses),
     }
 }

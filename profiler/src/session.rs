@@ -429,6 +429,7 @@ mod tests {
         let counters = [
             &events.lost_clock,
             &events.lost_ungrouped,
+            &events.lost_switches,
             &*misses,
             &events.lost_untracked,
         ];

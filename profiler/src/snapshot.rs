@@ -76,6 +76,7 @@ pub(crate) struct EventCounters {
     pub(crate) lost_unknown: u64,
     pub(crate) lost_clock: u64,
     pub(crate) lost_ungrouped: u64,
+    pub(crate) lost_switches: u64,
     pub(crate) recursion_misses: u64,
 }
 
@@ -165,6 +166,7 @@ impl EventCounters {
             lost_unknown: read(&events.lost_unknown),
             lost_clock: read(&events.lost_clock),
             lost_ungrouped: read(&events.lost_ungrouped),
+            lost_switches: read(&events.lost_switches),
             recursion_misses,
         }
     }

@@ -313,6 +313,9 @@ pub enum LostClass {
     ClockBackwards,
     /// Calls that found the table of groups full: counted, but in no group.
     UngroupedCalls,
+    /// The kernel did not report that a thread came onto its CPU: until it was seen to run, its time counts
+    /// as what it was before, asleep or waiting for a CPU.
+    MissedSwitches,
     /// The kernel skipped a program to keep it from running inside itself.
     RecursionMisses,
     /// A child process whose id is outside the table of targets: its calls are not counted.
@@ -325,9 +328,10 @@ pub enum LostClass {
 
 impl LostClass {
     /// Every class, in the order of the recording.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::ClockBackwards,
         Self::UngroupedCalls,
+        Self::MissedSwitches,
         Self::RecursionMisses,
         Self::UntrackedProcesses,
         Self::UntimedCalls,
@@ -339,6 +343,7 @@ impl LostClass {
         match self {
             Self::ClockBackwards => "times lost because the clock went backwards",
             Self::UngroupedCalls => "calls beyond the table of groups",
+            Self::MissedSwitches => "switches onto a CPU that the kernel did not report",
             Self::RecursionMisses => "program runs skipped by the kernel (recursion)",
             Self::UntrackedProcesses => "child processes with an id outside the target table",
             Self::UntimedCalls => "times lost of threads with an id outside the start table",

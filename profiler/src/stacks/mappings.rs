@@ -155,12 +155,12 @@ mod tests {
 
     use super::*;
 
-    fn task(pid: u32, ppid: u32, tid: u32) -> Exit {
+    fn task(pid: u32, parent: u32, tid: u32) -> Exit {
         Exit {
             pid,
-            ppid,
+            ppid: parent,
             tid,
-            ptid: ppid,
+            ptid: parent,
             time: 0,
         }
     }

@@ -44,6 +44,8 @@ fn hottest_of_node() {
         // One function inside of another would have no name.
         .args(["--perf-basic-prof", "--no-turbo-inlining"])
         .arg(&script)
+        // It leaves a log where it is started.
+        .current_dir(folder.path())
         .stdout(Stdio::piped())
         .spawn()
         .map(Mortal)
