@@ -58,6 +58,14 @@ pub(crate) fn is_confidential() -> bool {
     read(LOCKDOWN).is_some_and(|lockdown| lockdown.contains("[confidentiality]"))
 }
 
+/// The capability that the kernel's statistics of programs take, where that is missing.
+pub(crate) fn why_no_statistics() -> Option<String> {
+    (!held().contains(CapabilitySet::SYS_ADMIN)).then(|| {
+        "missing CAP_SYS_ADMIN, which they take beyond what profiling takes; leave out --bpf-stats, or run as root"
+            .to_owned()
+    })
+}
+
 /// Explains EPERM of the `bpf` call by what this system shows.
 pub(crate) fn why_not_permitted() -> String {
     let status = read("/proc/self/status").unwrap_or_default();

@@ -295,6 +295,15 @@ impl Lost {
         self.0.values().copied().fold(0, u64::saturating_add)
     }
 
+    /// Of that, what may be missing from counts of calls: a switch that was missed is in none of them.
+    pub fn of_calls(&self) -> u64 {
+        let counts = self.0.iter();
+        let of_calls = counts.filter(|(class, _)| **class != LostClass::MissedSwitches);
+        of_calls
+            .map(|(_, count)| *count)
+            .fold(0, u64::saturating_add)
+    }
+
     /// Adds to a class; zero adds no entry.
     pub fn add(&mut self, class: LostClass, count: u64) {
         if count > 0 {

@@ -209,7 +209,7 @@ struct WaitSum {
 impl Sums {
     fn add(&mut self, profile: &Profile, requests: f64) {
         self.requests += requests;
-        self.lost += profile.lost.total();
+        self.lost += profile.lost.of_calls();
         self.detail = Some(
             self.detail
                 .map_or(profile.detail, |d| d.min(profile.detail)),

@@ -118,7 +118,7 @@ fn profile_code(recording: &Recording, limits: &Limits) -> u8 {
         .flat_map(|profile| &profile.calls)
         .map(|call| call.count)
         .sum();
-    let lost: u64 = profiles().map(|profile| profile.lost.total()).sum();
+    let lost: u64 = profiles().map(|profile| profile.lost.of_calls()).sum();
     let failed = recording.rounds.iter().any(|round| round.failed.is_some());
     if failed || profiles().next().is_none() {
         code::FAILED

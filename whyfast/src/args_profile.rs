@@ -9,7 +9,6 @@ use clap::{Args, ValueEnum};
 use recording::GroupBy;
 
 use crate::args::{DetailArg, duration};
-use crate::args_http::HttpArgs;
 use crate::requests::RequestsFrom;
 
 #[derive(Debug, Args)]
@@ -98,8 +97,6 @@ pub(crate) struct ProfileArgs {
     /// Exit with the status of CMD.
     #[arg(long, requires = "command")]
     pub(crate) propagate_exit: bool,
-    #[command(flatten)]
-    pub(crate) http: HttpArgs,
     #[command(flatten)]
     pub(crate) output: ProfileOutputArgs,
     /// Speak JSON Lines on stdin and stdout.

@@ -383,8 +383,15 @@ fn probe_program<'a>(ebpf: &'a mut Ebpf, name: &str) -> &'a mut UProbe {
 
 /// Lets the kernel keep run statistics of all programs as long as the descriptor is open.
 fn keep_statistics() -> Result<OwnedFd, ProfilerError> {
+    let attempt = "enable the kernel's statistics of eBPF programs";
     aya::sys::enable_stats(aya::sys::Stats::RunTime).map_err(|error| {
-        not_permitted("enable the kernel's statistics of eBPF programs", &error)
+        if let Some(reason) = privileges::why_no_statistics() {
+            return ProfilerError::NotPermitted {
+                attempt: attempt.to_owned(),
+                reason,
+            };
+        }
+        not_permitted(attempt, &error)
             .unwrap_or_else(|| refused("statistics of eBPF programs", &error))
     })
 }

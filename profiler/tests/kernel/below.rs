@@ -34,7 +34,7 @@ fn operations_are_counted() {
         assert!(estimate >= least - 0.5, "{estimate} {least}");
         assert_eq!(row(&profile, "io_uring_enter").count, 405);
         assert!(profile.warnings.is_empty(), "{:?}", profile.warnings);
-        assert_eq!(profile.lost.total(), 0, "{:?}", profile.lost);
+        assert_eq!(profile.lost.of_calls(), 0, "{:?}", profile.lost);
     }
 }
 

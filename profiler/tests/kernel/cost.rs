@@ -161,7 +161,7 @@ fn every_call_is_counted() {
         // `read` starts it and `write` tells; both are among the calls as well.
         assert_eq!(made.len() as u64, told[0], "{made:?}");
         assert_eq!(made.values().sum::<u64>(), told[0] + 2);
-        assert_eq!(profile.lost.total(), 0);
+        assert_eq!(profile.lost.of_calls(), 0);
         assert!(
             made.keys().all(|name| !name.starts_with("syscall_")),
             "{made:?}"
@@ -214,7 +214,7 @@ fn entries_and_exits_balance() {
             .flat_map(|slice| &slice.calls)
             .map(|call| call.count);
         assert_eq!(sum.sum::<u64>(), calls);
-        assert_eq!(profile.lost.total(), 0, "{:?}", profile.lost);
+        assert_eq!(profile.lost.of_calls(), 0, "{:?}", profile.lost);
         // Time inside calls is no more than there was.
         let threads = profile.processes[0].threads.unwrap();
         let inside: u64 = profile

@@ -28,7 +28,7 @@ fn known_calls() {
         assert_eq!(row(&profile, "read(other)").bytes, Some(1000));
         assert_eq!(row(&profile, "read(pipe)").bytes, Some(1));
         assert_eq!(row(&profile, "getppid").bytes, None);
-        assert_eq!(profile.lost.total(), 0, "{:?}", profile.lost);
+        assert_eq!(profile.lost.of_calls(), 0, "{:?}", profile.lost);
         assert!(profile.warnings.is_empty(), "{:?}", profile.warnings);
         assert!(profile.cpu_ns.is_some_and(|cpu_ns| cpu_ns > 0));
         let per_call = if detail == Detail::Times { 2 } else { 1 };
@@ -94,7 +94,7 @@ fn refused_calls() {
     let time = getppid.time.as_ref().unwrap();
     assert_eq!(time.timed, 3);
     assert!(time.ns_max.unwrap() < 1_000_000_000);
-    assert_eq!(profile.lost.total(), 0);
+    assert_eq!(profile.lost.of_calls(), 0);
 }
 
 /// `rt_sigreturn` is counted under its own name and never as an error.

@@ -32,7 +32,7 @@ fn known_calls() {
     );
     let reads = profile.calls.iter().filter(|row| row.name == "read");
     assert_eq!(reads.filter_map(|row| row.bytes).sum::<u64>(), 1000);
-    assert_eq!(profile.lost.total(), 0, "{:?}", profile.lost);
+    assert_eq!(profile.lost.of_calls(), 0, "{:?}", profile.lost);
 }
 
 /// Threads, children, signals and waits: the same rows as at the tracepoints, but for the read that
@@ -52,7 +52,7 @@ fn same_rows_as_tracepoints() {
         without_first_read(&mut tracepoint);
         assert_eq!(function.calls, tracepoint.calls, "{args:?}");
         assert_eq!(function.waits, tracepoint.waits, "{args:?}");
-        assert_eq!(function.lost.total(), 0, "{:?}", function.lost);
+        assert_eq!(function.lost.of_calls(), 0, "{:?}", function.lost);
     }
 }
 

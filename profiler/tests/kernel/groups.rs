@@ -134,7 +134,7 @@ fn a_thousand_threads() {
         assert_eq!(group.pid, Some(pid));
     }
     assert_eq!(row(&profile, "getppid").count, 500_500);
-    assert_eq!(profile.lost.total(), 0);
+    assert_eq!(profile.lost.of_calls(), 0);
 }
 
 /// Threads by name, and a forked helper apart from them.

@@ -19,7 +19,7 @@ fn children_are_followed() {
     assert_eq!(forks, Some(16), "{:?}", counts(&profile));
     assert_eq!(row(&profile, "wait4").count, 16);
     assert_eq!(row(&profile, "exit_group").no_return, 16);
-    assert_eq!(profile.lost.total(), 0, "{:?}", profile.lost);
+    assert_eq!(profile.lost.of_calls(), 0, "{:?}", profile.lost);
     assert_eq!(profile.processes.len(), 17);
     assert_eq!(
         profile
@@ -75,7 +75,7 @@ fn vfork_and_exec() {
     assert_eq!(forks.sum::<u64>(), 20, "{made:?}");
     assert_eq!(made["execve"], 20, "{made:?}");
     assert_eq!(row(&profile, "exit_group").no_return, 20);
-    assert_eq!(profile.lost.total(), 0);
+    assert_eq!(profile.lost.of_calls(), 0);
 }
 
 /// A pending target counts from its execve on: that call, and nothing before it.

@@ -100,6 +100,6 @@ fn time_of(detail: Detail) -> TlsTime {
         config.tls = true;
         config
     });
-    assert_eq!(profile.lost.total(), 0, "{:?}", profile.lost);
+    assert_eq!(profile.lost.of_calls(), 0, "{:?}", profile.lost);
     profile.tls_time.expect("it was asked for")
 }

@@ -111,8 +111,8 @@ impl Repeat {
                 "see the errors of the server first",
             ));
         }
-        if profile.lost.total() > 0 {
-            let found = format!("{} events were lost", profile.lost.total());
+        if profile.lost.of_calls() > 0 {
+            let found = format!("{} events were lost", profile.lost.of_calls());
             return Err(Refusal::not_exact(&found, REPEAT));
         }
         if profile.detail < Detail::Counts {

@@ -69,7 +69,7 @@ impl<'a> Side<'a> {
         }
         let (mut seen, mut lost) = (0_u64, 0_u64);
         for (_, profile) in &rounds {
-            lost = lost.saturating_add(profile.lost.total());
+            lost = lost.saturating_add(profile.lost.of_calls());
             for row in &profile.calls {
                 seen = seen.saturating_add(row.count);
             }

@@ -64,7 +64,7 @@ impl<'a> Facts<'a> {
         let profiles: Vec<&Profile> = probed.into_iter().map(|(profile, _)| profile).collect();
         let calls = sum_calls(&profiles, requests, detail);
         let seen: f64 = calls.iter().map(|call| call.count * requests).sum();
-        let lost: u64 = profiles.iter().map(|profile| profile.lost.total()).sum();
+        let lost: u64 = profiles.iter().map(|profile| profile.lost.of_calls()).sum();
         let entries = profiles.iter().map(|profile| {
             let calibration = profile.cost.calibration.as_ref();
             calibration.map_or(0.0, |calibration| calibration.entry_exit_ns)

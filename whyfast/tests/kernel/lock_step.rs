@@ -229,7 +229,7 @@ fn round_of<'a>(recording: &'a Recording, arm: &str) -> &'a Round {
     assert_eq!(round.probes, Probes::On);
     assert_eq!(round.profile_requests, Some(REQUESTS as f64));
     let profile = round.profile.as_ref().expect("the round is profiled");
-    assert_eq!(profile.lost.total(), 0);
+    assert_eq!(profile.lost.of_calls(), 0);
     round
 }
 

@@ -130,6 +130,23 @@ fn missing_capabilities_are_named() {
     }
 }
 
+/// The kernel's statistics take one capability more, which is named.
+#[test]
+fn statistics_take_one_more() {
+    if missing("statistics_take_one_more", &["setpriv", "setcap"]) {
+        return;
+    }
+    let program = Program::new();
+    program.grant(&ALL);
+    let output = program.run(&[], &[&own_profile()[..], &["--bpf-stats"]].concat());
+    let said = said(&output);
+    assert_eq!(output.status.code(), Some(6), "{said}");
+    assert!(
+        said.contains("missing CAP_SYS_ADMIN") && said.contains("leave out --bpf-stats"),
+        "{said}"
+    );
+}
+
 /// Little locked memory, and no right to raise it, does not matter to this kernel.
 #[test]
 fn little_locked_memory() {

@@ -194,7 +194,7 @@ fn measure_crowd(setting: &Setting, report: &mut Report) -> Result<()> {
             let row = profile.calls.iter().find(|row| row.name == "getppid");
             let counted = row.map_or(0, |row| row.count);
             ensure!(
-                counted == u64::from(CROWD) && profile.lost.total() == 0,
+                counted == u64::from(CROWD) && profile.lost.of_calls() == 0,
                 "counted {counted} of {CROWD} calls, lost {:?}",
                 profile.lost
             );

@@ -72,6 +72,7 @@ fn main() {
         Some("mostly-asleep") => spending::mostly_asleep(number(1)),
         Some("names") => fleets::names(),
         Some("naps") => spending::naps(number(1)),
+        Some("crowd") => spending::crowd(number(1), number(2)),
         Some("ping-pong") => spending::ping_pong(number(1)),
         Some("poll-family") => waiting::poll_family(),
         Some("prefork") => fleets::prefork(number(1)),

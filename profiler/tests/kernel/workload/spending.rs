@@ -109,6 +109,17 @@ pub(crate) fn naps(count: u64) {
     done();
 }
 
+/// Threads that all sleep for a tenth of a second, again and again.
+pub(crate) fn crowd(threads: u64, sleeps: u64) {
+    wait();
+    let nap = move || (0..sleeps).for_each(|_| sleep(100 * MILLISECOND_NS));
+    let threads: Vec<_> = (0..threads).map(|_| std::thread::spawn(nap)).collect();
+    for thread in threads {
+        thread.join().expect("the thread ends");
+    }
+    done();
+}
+
 /// Sleeps until it is sent another byte, so many times.
 pub(crate) fn takes(count: u64) {
     for _ in 0..count {
