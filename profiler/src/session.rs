@@ -426,17 +426,15 @@ mod tests {
         let mut session = Session::over(config, Box::new(replay));
         session.open(false).unwrap();
         let events = session.source.tables().events;
-        let counters = [
+        for counter in [
             &events.lost_clock,
             &events.lost_ungrouped,
             &events.lost_switches,
             &*misses,
             &events.lost_untracked,
-        ];
-        for counter in counters
-            .into_iter()
-            .chain([&events.lost_untimed, &events.lost_unknown])
-        {
+            &events.lost_untimed,
+            &events.lost_unknown,
+        ] {
             counter.fetch_add(3, std::sync::atomic::Ordering::Relaxed);
         }
         let lost = session.close(false).unwrap().lost;
