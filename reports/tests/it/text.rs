@@ -55,7 +55,7 @@ fn compare_layout() {
     finding  h2o: 1.000 opens of a file per request, 2.000 calls with stat and close  2.52 us/req (14% of its CPU
              time), likely: no setting is known that keeps files open between requests; serve small files from
              memory (a mruby handler), or from a cache in front
-    finding  nginx: 1.000 of 2.000 reads per request end in EAGAIN  0.610 us/req (4.3% of its CPU time), likely:
+    finding  nginx: 1.000 of 2.000 reads per request end in EAGAIN  0.305 us/req (2.2% of its CPU time), likely:
              no setting is known; the server would have to stop at a short read
              2 more findings: --format markdown
     SYSCALLS PER REQUEST  n and us per request, ours included, by difference in time; 16 probed rounds
